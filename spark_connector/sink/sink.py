@@ -9,6 +9,7 @@ it stages them instead, and ``commit`` sends them (``exactly_once.py``).
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from .encode import MessageIds, encode_items
 from .exactly_once import send_batch
 from .sink_delivery import Outbox, new_deliverer
 from .sink_options import SinkOptions, parse_sink_options
-from .staging import StagedRows, StagedTask, folder_of, name_of_rows
+from .staging import StagedRows, StagedTask, StagingError, folder_of, name_of_rows
 from .write_columns import check_columns, was_read
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "checked_options",
     "write_rows",
 ]
+
+log: Final = logging.getLogger(__name__)
 
 BATCH_ID: Final = "streaming.sql.batchId"
 """Spark's property of a task for the number of its micro-batch, in ``foreachBatch`` as well."""
@@ -100,6 +103,20 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
         written = [each for each in messages if isinstance(each, Written)]
         if self._options.exactly_once and written:
             send_batch(self._options, self._write_id, written[0].batch, staged_tasks(written))
+        self._forget()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The write has failed; what was sent cannot be taken back."""
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is staged, where nobody knows the id to repeat the write with."""
+        if not self._options.exactly_once or self._options.write_id is not None:
+            return
+        try:
+            folder_of(self._options.staging_location).delete(self._write_id)
+        except StagingError as error:
+            log.warning("staged rows are left behind: %s", error)
 
 
 def staged_tasks(messages: Iterable[WriterCommitMessage | None]) -> list[StagedTask]:
