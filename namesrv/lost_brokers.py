@@ -80,6 +80,9 @@ class LostBrokers:
 
     def table(self, namespace: str) -> Mapping[str, str] | None:
         """What a list of the namespace has; ``None`` for other namespaces, and for none."""
+        if namespace == LOST_BROKERS_OF_TOPIC:
+            topics = frozenset().union(*(each.topics for each in self._lost.values()))
+            return {topic: self._of_topic(topic) for topic in sorted(topics)} or None
         if namespace != LOST_BROKERS or not self._lost:
             return None
         return {name: str(each.last_update_ms) for name, each in self._lost.items()}
@@ -87,13 +90,15 @@ class LostBrokers:
     def value(self, namespace: str, key: str) -> str | None:
         """Of one broker, or of one topic; ``None`` where there is none."""
         if namespace == LOST_BROKERS_OF_TOPIC:
-            found = [
-                f"{name}={each.last_update_ms}"
-                for name, each in self._lost.items()
-                if key in each.topics
-            ]
-            return ";".join(found) or None
+            return self._of_topic(key) or None
         return (self.table(namespace) or {}).get(key)
+
+    def _of_topic(self, topic: str) -> str:
+        return ";".join(
+            f"{name}={each.last_update_ms}"
+            for name, each in self._lost.items()
+            if topic in each.topics
+        )
 
 
 def is_of_lost_brokers(namespace: str) -> bool:

@@ -55,7 +55,7 @@ from .connection_options import ConnectionOptions
 from .group_registration import register_group
 from .offsets import Offsets
 from .stored_times import Stored, StoredTimes
-from .told_queues import ask_for_told_queues
+from .told_queues import ask_for_told_queues, ask_for_told_topics
 
 __all__ = ["Asked", "BrokerAccess", "MaxOffset", "warn_of_slaves"]
 
@@ -150,7 +150,14 @@ class BrokerAccess:
 
             return await Admin(instance=instance).topic_list()
 
-        names = self._run(ask)
+        return self._matching(pattern, self._run(ask))
+
+    def told_topics(self, pattern: str) -> list[str]:
+        """Those of them, too, that one name server or another tells of, or remembers of a broker
+        that died. Raises ``RemotingError``, ``BrokerError``."""
+        return self._matching(pattern, self._run(ask_for_told_topics))
+
+    def _matching(self, pattern: str, names: Iterable[str]) -> list[str]:
         ours = [without_namespace(name, self._namespace) for name in names if self._is_ours(name)]
         return sorted(
             name for name in ours if re.fullmatch(pattern, name) and _is_meant(name, pattern)

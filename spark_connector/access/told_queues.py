@@ -20,14 +20,16 @@ from ...client.cluster.lost_brokers import LOST_BROKERS_OF_TOPIC, how_to_forget,
 from ...client.cluster.route_cache import publish_queues, subscribe_queues
 from ...client.namespaces import unwrap_queue, with_namespace
 from ...remoting.errors import BrokerError, QueryNotFound, RemotingError
+from ...remoting.protocol.bodies.kv import KVTable
+from ...remoting.protocol.bodies.lists import TopicList
 from ...remoting.protocol.bodies.route import TopicRouteData
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.kv import KVConfigRequest
+from ...remoting.protocol.commands.kv import GetKVListByNamespaceRequest, KVConfigRequest
 from ...remoting.protocol.commands.route import GetRouteInfoRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from .at_once import by_key
 
-__all__ = ["ask_for_told_queues"]
+__all__ = ["ask_for_told_queues", "ask_for_told_topics"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -59,6 +61,36 @@ async def ask_for_told_queues(
     names = [with_namespace(topic, namespace) for topic in topics]
     answers = await by_key([(topic, server) for topic in names for server in servers], one)
     return {queue: by for told in answers.values() for queue, by in told.items()}
+
+
+async def ask_for_told_topics(instance: ClientInstance) -> set[str]:
+    """All topics that some name server knows, or remembers of brokers that died, as the cluster
+    names them. One that does not answer tells nothing."""
+
+    async def one(server: str) -> set[str]:
+        try:
+            listed = await instance.remoting.invoke(
+                server, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, timeout=_TIMEOUT_S
+            )
+            topics = set(answer_body(listed.check(server), TopicList, server).topic_list)
+            return topics | await _lost_topics(instance, server)
+        except (RemotingError, BrokerError) as error:
+            log.info("the name server %s does not tell of topics: %s", server, error)
+            return set()
+
+    answers = await by_key(instance.name_servers.addresses, one)
+    return set().union(*answers.values())
+
+
+async def _lost_topics(instance: ClientInstance, server: str) -> set[str]:
+    header = GetKVListByNamespaceRequest(namespace=LOST_BROKERS_OF_TOPIC)
+    answer = await instance.remoting.invoke(
+        server, RequestCode.GET_KVLIST_BY_NAMESPACE, header, timeout=_TIMEOUT_S
+    )
+    try:
+        return set(answer_body(answer.check(server), KVTable, server).table)
+    except QueryNotFound:
+        return set()
 
 
 async def _ordered(instance: ClientInstance, server: str, topic: str) -> Sequence[MessageQueue]:

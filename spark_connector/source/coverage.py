@@ -24,6 +24,10 @@ log: Final = logging.getLogger(__name__)
 class CoverageAccess(Protocol):
     """What has to be asked (``BrokerAccess``)."""
 
+    def told_topics(self, pattern: str) -> Iterable[str]:
+        """Topics that somebody tells of. Raises ``RemotingError``, ``BrokerError``."""
+        ...
+
     def told_queues(self, topics: Iterable[str]) -> Mapping[MessageQueue, str]:
         """Queues that somebody tells of, and who. Raises ``RemotingError``, ``BrokerError``."""
         ...
@@ -45,6 +49,8 @@ def not_covered(
     missing = options.expected.missing(topics, queues)
     if options.assigned:  # says itself which queues
         return missing
+    if options.topic_pattern is not None:  # nobody lists what only a missing broker has
+        topics = list(dict.fromkeys((*topics, *access.told_topics(options.topic_pattern))))
     there = {(queue.topic, queue.broker_name) for queue in queues}  # these tell their queues
     absent = {
         (queue.topic, queue.broker_name): by

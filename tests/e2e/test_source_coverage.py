@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from aiorocketmq import Admin, Message, MessageQueue, Producer
 from aiorocketmq.remoting.errors import RemotingError
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.spark_connector.access import broker_access
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.errors import CoverageError, DataLossError
@@ -89,6 +90,18 @@ def send(cluster: Cluster, topic: str, broker: str, begin: int, end: int, queues
     asyncio.run(do())
 
 
+async def create_topic_on(cluster: Cluster, topic: str, broker: str) -> None:
+    async with Admin(namesrv=cluster.namesrv) as admin:
+        address = (await admin.cluster_info()).broker_addr_table[broker].broker_addrs[0]
+        config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2)
+        await admin.create_topic_on(address, config)
+
+        async def known() -> bool:
+            return len(await admin.read_queues(topic)) == 2
+
+        await until(known, f"the name server knows {topic}")
+
+
 def filled(cluster: Cluster, topic: str, queues: int = 2) -> list[bytes]:
     """Sixty messages on the first broker, forty on the second."""
     asyncio.run(create_topic(cluster.namesrv, topic, queues))
@@ -154,6 +167,20 @@ def test_a_batch_knows_of_a_broker_that_the_name_server_has_lost(pair: Cluster, 
 
     asyncio.run(forget())
     assert bodies(pair, topic) == sent[:60]
+
+
+def test_a_batch_knows_of_topics_that_only_a_lost_broker_has(pair: Cluster, topic: str) -> None:
+    """They are in no list of topics any more, which is what a pattern chooses from."""
+    for name in BOTH:
+        asyncio.run(create_topic_on(pair, f"{topic}-{name}", name))
+        send(pair, f"{topic}-{name}", name, 0, 10)
+    pattern = {"subscribe": "", "subscribePattern": f"{topic}-.*"}
+    assert len(bodies(pair, topic, **pattern)) == 20
+    kill(pair, "broker-b")
+    said = f"the topic {topic}-broker-b is not on the broker broker-b at present"
+    with pytest.raises(CoverageError, match=said):
+        bodies(pair, topic, **pattern)
+    assert len(bodies(pair, topic, **pattern, failOnDataLoss="false")) == 10
 
 
 def test_a_batch_of_an_ordered_topic_knows_its_brokers_by_itself(pair: Cluster, topic: str) -> None:

@@ -389,6 +389,10 @@ def test_brokers_that_were_lost_are_read_as_kv_configuration(world: World) -> No
         GetKVListByNamespaceRequest(namespace="LOST_BROKERS"), NOTHING, context()
     )
     assert json.loads(bytes(listed.body)) == {"table": {"b": "77"}}
+    listed = world.kv.list_namespace(
+        GetKVListByNamespaceRequest(namespace="LOST_BROKERS_OF_TOPIC"), NOTHING, context()
+    )
+    assert json.loads(bytes(listed.body)) == {"table": {"t": "b=77"}}
     with pytest.raises(RequestError, match="the name server's own"):
         world.put("LOST_BROKERS", "x", "1")
     request = KVConfigRequest(namespace="LOST_BROKERS", key="b")

@@ -131,6 +131,9 @@ class SimCluster:
             raise ConnectError("no name server")
         return {queue.broker_name for queue in self.queues_} - self.unregistered
 
+    def told_topics(self, pattern: str) -> list[str]:
+        return sorted({queue.topic for queue in self.told if re.fullmatch(pattern, queue.topic)})
+
     def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
         wanted = set(topics)
         return {queue: by for queue, by in self.told.items() if queue.topic in wanted}

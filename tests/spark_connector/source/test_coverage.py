@@ -70,6 +70,16 @@ def test_a_broker_that_another_name_server_knows_is_missing(cluster: SimCluster)
     check_coverage(options(assign='{"t": {"a": [0]}}'), cluster, [ONE])
 
 
+def test_a_pattern_means_topics_that_only_a_missing_broker_has(cluster: SimCluster) -> None:
+    cluster.told = {MessageQueue("t2", "b", 0): "the name server ns:1, which lost it,"}
+    said = "the topic t2 is not on the broker b at present, but the name server ns:1, which lost"
+    with pytest.raises(CoverageError, match=said):
+        check_coverage(options(subscribePattern="t.*"), cluster, [ONE])
+    check_coverage(options(subscribePattern="t"), cluster, [ONE])
+    gone = options(subscribePattern="t.*", expectedBrokers="a")
+    check_coverage(gone, cluster, [ONE])
+
+
 def test_who_wants_the_rest_is_told_what_it_is(
     cluster: SimCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
