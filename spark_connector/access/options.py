@@ -282,6 +282,12 @@ def _positions(reader: OptionReader, *, streaming: bool) -> tuple[Position, Posi
         raise ConfigError(
             "option endingOffsets: -2 (earliest) cannot be an end; give an offset, or -1 for latest"
         )
+    times = (starting.kind, ending.kind) == (PositionKind.TIMESTAMP, PositionKind.TIMESTAMP)
+    if times and starting.timestamp_ms > ending.timestamp_ms:
+        raise ConfigError(
+            f"option startingTimestamp ({starting.timestamp_ms}) is after endingTimestamp "
+            f"({ending.timestamp_ms})"
+        )
     return starting, ending
 
 

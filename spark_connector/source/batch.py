@@ -12,7 +12,7 @@ from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.errors import DataLossError
 from ..access.offsets import behind
-from ..access.options import PositionKind, SourceOptions
+from ..access.options import SourceOptions
 from .coverage import check_coverage
 from .planner import QueueRange, plan, ranges_between
 from .positions import find_queues, resolve_position
@@ -92,7 +92,8 @@ class RocketMQReader(DataSourceReader):
         check_coverage(options, access, queues)
         start = resolve_position(options.starting, queues, options, access).offsets
         end = resolve_position(options.ending, queues, options, access).offsets
-        if options.ending.kind is PositionKind.LATEST and (beyond := behind(start, end)):
+        ends = access.latest(behind(start, end))  # of queues that are to end before they begin
+        if beyond := behind(start, ends):
             queue, latest = next(iter(beyond.items()))
             what = f"{queue}: asked to begin at {start[queue]}, but the queue ends at {latest}"
             if options.fail_on_data_loss:

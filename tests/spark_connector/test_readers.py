@@ -84,10 +84,19 @@ def test_a_batch_of_nothing(cluster: SimCluster) -> None:
     assert list(reader.read(InputPartition(None))) == [], "Spark makes up a partition"
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        {},
+        {"endingOffsets": '{"t": {"0": -1, "1": -1}}'},
+        {"endingOffsets": '{"t": {"0": 99, "1": 50}}'},
+        {"endingTimestamp": "1000"},
+    ],
+)
 def test_a_batch_that_begins_behind_the_end_is_a_loss(
-    cluster: SimCluster, caplog: pytest.LogCaptureFixture
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture, ending: dict[str, str]
 ) -> None:
-    offsets = {"startingOffsets": '{"t": {"0": 101, "1": 0}}'}
+    offsets = {"startingOffsets": '{"t": {"0": 101, "1": 0}}', **ending}
     with pytest.raises(DataLossError, match="asked to begin at 101, but the queue ends at 100"):
         batch_reader(**offsets).partitions()
     with caplog.at_level(logging.WARNING):
@@ -95,6 +104,11 @@ def test_a_batch_that_begins_behind_the_end_is_a_loss(
             ["t/a/1 [0, 50)"]
         ]
     assert "nothing is read there" in caplog.text
+
+
+def test_a_batch_that_is_to_end_before_it_begins_has_no_rows(cluster: SimCluster) -> None:
+    given = {"startingOffsets": '{"t": {"0": 90, "1": 0}}', "endingTimestamp": "60"}
+    assert ranges(batch_reader(**given).partitions()) == [["t/a/1 [0, 50)"]]
 
 
 def test_a_reader_travels(cluster: SimCluster) -> None:
