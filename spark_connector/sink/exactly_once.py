@@ -46,6 +46,7 @@ def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[
         batches.tidy_up(batch)
         return manifest.rows
     if manifest is None and not any(task.rows for task in tasks):
+        batches.forget(batch)
         return 0
     sender = _Sender(options)
     if manifest is None:

@@ -120,6 +120,10 @@ class Batches:
             if name.startswith("part-"):
                 folder.delete(name)
 
+    def forget(self, batch: int) -> None:
+        """Nothing of it is to be sent. Raises ``StagingError``."""
+        self._folder.delete(str(batch))
+
     def producer_id(self) -> str:
         """Of the last batch that is known; a new one, which nobody can guess."""
         known = sorted((int(n) for n in self._folder.names() if n.isdecimal()), reverse=True)

@@ -193,3 +193,14 @@ def test_nothing_is_decided_before_all_rows_can_be_read(
     assert world.stored == []
     assert send_batch(options, "w", 0, [mine, staged(tmp_path, "T2")]) == 2
     assert world.stored == [b"T1", b"T2"]
+
+
+def test_a_batch_without_rows_leaves_nothing(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """A query may have no other ones for weeks, as one of dead letters."""
+    send_batch(options, "w", 0, [staged(tmp_path, "T0")])
+    for batch in (1, 2, 3):
+        assert send_batch(options, "w", batch, [staged(tmp_path, batch=batch)]) == 0
+    assert [path.name for path in (tmp_path / "w").iterdir()] == ["0"]
+    assert world.stored == [b"T0"]
