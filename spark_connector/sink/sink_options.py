@@ -61,6 +61,7 @@ def parse_sink_options(
     reader = OptionReader(options, environment)
     reader.allow(*_OF_SPARK)
     topic = reader.text("topic")
+    exactly_once = reader.choice("guarantee", "at_least_once", _GUARANTEES) == "exactly_once"
     parsed = SinkOptions(
         connection=read_connection(reader, environment),
         topic=None if topic is None else checked_topic(topic),
@@ -73,13 +74,13 @@ def parse_sink_options(
         compress_over=reader.size_bytes("compressThreshold", "0")
         if reader.text("compressThreshold")
         else None,
-        dedup=reader.boolean("dedupId", reader.text("guarantee") != "exactly_once"),
+        dedup=reader.boolean("dedupId", not exactly_once),
         dedup_prefix=reader.text("dedupPrefix"),
         dedup_key_columns=_names(reader.text("dedupKeyColumns")),
         orderly=reader.boolean("orderly", False),
         require_send_ok=reader.boolean("requireSendOk", True),
         drop_reserved=_drop_reserved(reader),
-        exactly_once=reader.choice("guarantee", "at_least_once", _GUARANTEES) == "exactly_once",
+        exactly_once=exactly_once,
         staging_location=reader.text("stagingLocation") or _in_checkpoint(options),
         write_id=reader.text("writeId"),
         batch=reader.optional_integer("batchId", lowest=0, highest=_MOST_BATCHES),

@@ -89,7 +89,10 @@ def test_name_servers_may_come_from_the_environment() -> None:
         ({"commitOffsetsToGroup": "true", "groupIdPrefix": "p"}, "add consumerGroup"),
         ({"startingOffsets": "group", "groupIdPrefix": "p"}, "add consumerGroup"),
         ({"endingOffsets": "earliest"}, "cannot be earliest"),
-        ({"startingTimestamp": "9000", "endingTimestamp": "9"}, "9000. is after endingTimestamp .9."),
+        (
+            {"startingTimestamp": "9000", "endingTimestamp": "9"},
+            "9000. is after endingTimestamp .9.",
+        ),
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "cannot be an end"),
         ({"subExpression": "||"}, "names no tag"),
         ({"subExpression": "sql: "}, "no expression behind sql"),

@@ -327,6 +327,8 @@ def test_defaults_of_the_options() -> None:
     )
     assert (options.send_timeout_s, options.delivery_timeout_s) == (10.0, 120.0)
     assert (options.compress_over, options.dedup_key_columns) == (None, ())
+    once = parse_sink_options({**NAMESRV, **ONCE, "guarantee": "Exactly_Once"}, {})
+    assert (once.exactly_once, once.dedup) == (True, False)
 
 
 @pytest.mark.parametrize(
