@@ -91,7 +91,7 @@ def test_name_servers_may_come_from_the_environment() -> None:
         ({"endingOffsets": "earliest"}, "cannot be earliest"),
         (
             {"startingTimestamp": "9000", "endingTimestamp": "9"},
-            "9000. is after endingTimestamp .9.",
+            "9000. is after .*9",
         ),
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "cannot be an end"),
         ({"subExpression": "||"}, "names no tag"),
