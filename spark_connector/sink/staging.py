@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ __all__ = [
     "folder_of",
     "name_of_rows",
     "staged_chunks",
+    "uri_of",
 ]
 
 _REACHED: Final = (
@@ -57,6 +59,10 @@ ANEW: Final = (
 )
 """Not that of the batch alone: what is kept of the one before has the producer's id, under which
 brokers have rows of this one."""
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+", re.IGNORECASE)
+"""Of more than one letter: that is a drive."""
+_SCHEMES: Final = {"s3a": "s3"}
+"""Of Hadoop, and what Arrow calls it."""
 _MAGIC: Final = b"ARMQROWS1\n"
 _LENGTHS: Final = Struct(">III")
 """Of the head, of the body, and the checksum of both."""
@@ -151,11 +157,18 @@ class Folder:
 def folder_of(location: str) -> Folder:
     """The folder that an option names. Raises ``StagingError``."""
     with _told(location, "is no place for staged rows"):
-        if location.startswith("file:/") and not location.startswith("file://"):
-            location = "file://" + location.removeprefix("file:")
-        if "://" not in location:
+        if (uri := uri_of(location)) is None:
             return Folder(fs.LocalFileSystem(), os.path.abspath(location))
-        return Folder(*fs.FileSystem.from_uri(location))
+        return Folder(*fs.FileSystem.from_uri(uri))
+
+
+def uri_of(location: str) -> str | None:
+    """As Arrow writes what Hadoop writes in a way of its own; None for a path."""
+    scheme, colon, rest = location.partition(":")
+    if not colon or not rest.startswith("/") or not _SCHEME.fullmatch(scheme):
+        return None
+    slashes = "" if rest.startswith("//") else "//"
+    return f"{_SCHEMES.get(scheme, scheme)}:{slashes}{rest}"
 
 
 def name_of_rows(partition: int, attempt: int) -> str:

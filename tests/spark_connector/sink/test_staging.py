@@ -22,6 +22,7 @@ from aiorocketmq.spark_connector.sink.staging import (
     folder_of,
     name_of_rows,
     staged_chunks,
+    uri_of,
 )
 
 QUEUES = st.none() | st.builds(
@@ -94,8 +95,26 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StagingError, match=r"file/q.*stagingLocation"):
         StagedRows(folder_of(str(tmp_path / "file")) / "q", "q", "part-0")
-    with pytest.raises(StagingError, match="what://nowhere is no place"):
-        folder_of("what://nowhere")
+    for nowhere in ("what://nowhere", "dbfs:/nowhere"):
+        with pytest.raises(StagingError, match=f"{nowhere} is no place"):
+            folder_of(nowhere)
+
+
+@pytest.mark.parametrize(
+    ("location", "uri"),
+    [
+        ("/a/b", None),
+        ("a/b", None),
+        ("C:/a", None),
+        ("file:/a/b", "file:///a/b"),
+        ("hdfs:/a", "hdfs:///a"),
+        ("hdfs://name:8020/a", "hdfs://name:8020/a"),
+        ("s3a://bucket/a", "s3://bucket/a"),
+        ("dbfs:/a", "dbfs:///a"),
+    ],
+)
+def test_a_place_is_written_as_spark_writes_it(location: str, uri: str | None) -> None:
+    assert uri_of(location) == uri
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
