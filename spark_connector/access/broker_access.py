@@ -37,6 +37,7 @@ from ...remoting.errors import (
     QueryNotFound,
     RemotingError,
     RocketMQError,
+    SystemBusy,
 )
 from ...remoting.protocol.bodies.route import MASTER_ID
 from ...remoting.protocol.codes import RequestCode
@@ -420,7 +421,7 @@ class BrokerAccess:
         for retries_left in range(self._retries, -1, -1):
             try:
                 return self._loop.run(ask(instance))
-            except RemotingError as error:
+            except (RemotingError, SystemBusy) as error:
                 if not retries_left:
                     raise
                 if isinstance(error, ConnectError):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from ...remoting.errors import RemotingError
+from ...remoting.errors import RemotingError, SystemBusy
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.system_clock import BlockingClock
 from ..access.options import SourceOptions
@@ -47,7 +47,7 @@ class QueueFinder:
         if now or time_s >= self._look_again_at:
             try:
                 self._queues = find_queues(self._options, self._access, must_exist=False)
-            except RemotingError as error:
+            except (RemotingError, SystemBusy) as error:
                 self._away_since = since = time_s if self._away_since is None else self._away_since
                 if not self._queues or (time_s - since) * 1000 >= self._options.poll_timeout_ms:
                     raise
@@ -63,6 +63,6 @@ class QueueFinder:
         names = {queue.broker_name for queue in queues}
         try:
             return names | self._access.registered_brokers()
-        except RemotingError as error:
+        except (RemotingError, SystemBusy) as error:
             log.warning("brokers were not asked for: %s", error)
             return names

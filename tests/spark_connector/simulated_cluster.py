@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aiorocketmq.remoting.errors import BrokerError, ConnectError, ConnectionLostError
+from aiorocketmq.remoting.errors import BrokerError, ConnectError, ConnectionLostError, SystemBusy
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.frames.frame import Frame, FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import (
@@ -102,6 +102,7 @@ class SimCluster:
     group_refused: bool = False
     asked: int = 0
     name_server_down: bool = False
+    name_server_busy: bool = False
     told: dict[MessageQueue, str] = field(default_factory=dict)
     """Queues that somebody else tells of."""
 
@@ -115,6 +116,8 @@ class SimCluster:
     def _known(self) -> Iterator[MessageQueue]:
         if self.name_server_down:
             raise ConnectError("no name server")
+        if self.name_server_busy:
+            raise SystemBusy(2, "flow control")
         return (queue for queue in self.queues_ if queue.broker_name not in self.unregistered)
 
     def topics(self, pattern: str) -> list[str]:

@@ -359,6 +359,15 @@ def test_a_name_server_that_is_away_stops_nothing_for_some_time(
         offsets.latest(start)
 
 
+def test_a_name_server_that_is_busy_is_one_that_is_away(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = query(cluster, clock)
+    start = offsets.initial()
+    cluster.name_server_busy = True
+    assert offsets.latest(start) == {ONE: 100, TWO: 20}
+
+
 def test_time_between_triggers_is_no_time_that_a_name_server_was_away(
     cluster: SimCluster, clock: SimClock
 ) -> None:

@@ -1,0 +1,47 @@
+"""Which answers are asked for again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiorocketmq.remoting.errors import BrokerError, RequestTimeout, RocketMQError, SystemBusy
+from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
+
+
+@pytest.fixture
+def access(monkeypatch: pytest.MonkeyPatch) -> BrokerAccess:
+    monkeypatch.setattr(BrokerAccess, "_instance", lambda _: None)
+    return BrokerAccess(ConnectionOptions(("ns:1",)), retries=2, retry_interval_ms=0)
+
+
+@pytest.mark.parametrize("error", [SystemBusy(2, "flow control"), RequestTimeout("late")])
+def test_what_may_be_different_the_next_time(access: BrokerAccess, error: RocketMQError) -> None:
+    answers: list[Any] = [error, error, 7]
+
+    async def ask(_: object) -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return int(answer)
+
+    assert access._run(ask) == 7
+    answers = [error] * 4
+    with pytest.raises(type(error)):
+        access._run(ask)
+    assert len(answers) == 1
+
+
+def test_what_is_refused_is_not_asked_for_again(access: BrokerAccess) -> None:
+    asked = 0
+
+    async def ask(_: object) -> int:
+        nonlocal asked
+        asked += 1
+        raise BrokerError(1, "no")
+
+    with pytest.raises(BrokerError):
+        access._run(ask)
+    assert asked == 1
