@@ -10,7 +10,9 @@
 
 A message is one row. What becomes of a body that is no such text, ``malformed`` says: ``"null"``
 gives a row of nulls, ``"drop"`` leaves it out, ``"fail"`` ends the query; any other word is the
-name of a further column that holds the text of such bodies (null for the good ones).
+name of a further column that holds the text of such bodies (null for the good ones). An empty body
+is a row of nulls in any case, and of several JSON objects in one body Spark takes the first and
+says nothing of the others.
 """
 
 from __future__ import annotations
