@@ -67,7 +67,9 @@ class Deliverer:
             group,
             DeliverySettings(attempts=_ATTEMPTS, retry_not_ok=options.require_send_ok, waits=False),
         )
-        self.patience: Patience = Patience(instance, options.delivery_timeout_s, options.retries)
+        self.patience: Patience = Patience(
+            instance, options.delivery_timeout_s, options.retries, _repeated(options)
+        )
         self._in_order: dict[MessageQueue, asyncio.Lock] = {}
 
     async def queues(
@@ -126,6 +128,14 @@ class Deliverer:
             sys_flag = MessageSysFlag.COMPRESSED | kind
         code = RequestCode.SEND_MESSAGE_V2
         return Outgoing(topic, code, body, chunk.properties, "", chunk.flag, sys_flag)
+
+
+def _repeated(options: SinkOptions) -> str:
+    if options.exactly_once:
+        return "what a query, or a write with a writeId, has stored it does not store again"
+    if options.dedup:
+        return "rows that are there twice then have the same SPARK_DEDUP_ID"
+    return "rows may be there twice then"
 
 
 def _any_broker(topic: str) -> str:

@@ -36,12 +36,14 @@ class DeliveryTimeoutError(RocketMQError, TimeoutError):
     """Rows that no broker has acknowledged within ``deliveryTimeout``; the cause is what the last
     try said. Some of them may be stored all the same."""
 
-    def __init__(self, topic: str, whom: str, limit_s: float, why: RocketMQError) -> None:
+    def __init__(
+        self, topic: str, whom: str, limit_s: float, why: RocketMQError, repeated: str
+    ) -> None:
+        """``repeated``: what comes of rows that are sent once more."""
         super().__init__(
             f"rows for the topic {topic} waited {limit_s:g} s (option deliveryTimeout) for {whom} "
             f"in vain: {why}. Start the broker again (mqadmin clusterList shows who is there) and "
-            "write once more, or give a longer deliveryTimeout; rows that are there twice then "
-            "have the same SPARK_DEDUP_ID"
+            f"write once more, or give a longer deliveryTimeout; {repeated}"
         )
 
 
@@ -49,9 +51,16 @@ class Patience:
     """How long the rows of one task are tried again, and what the log says of it: once for whom
     they wait, once that they go on."""
 
-    def __init__(self, instance: ClientInstance, limit_s: float, retries: int | None) -> None:
-        """``retries``: not more often, even if time is left."""
+    def __init__(
+        self,
+        instance: ClientInstance,
+        limit_s: float,
+        retries: int | None,
+        repeated: str = "rows may be there twice then",
+    ) -> None:
+        """``retries``: not more often, even if time is left. ``repeated``: as the error says."""
         self._instance = instance
+        self._repeated = repeated
         self._limit_s = limit_s
         self._retries = retries
         self._waiting: dict[tuple[str, str], float] = {}
@@ -80,7 +89,9 @@ class Patience:
                 if used_up or refusals > _MOST_REFUSALS:
                     raise
                 if (left := deadline - clock.monotonic()) <= 0:
-                    raise DeliveryTimeoutError(topic, whom, self._limit_s, error) from error
+                    raise DeliveryTimeoutError(
+                        topic, whom, self._limit_s, error, self._repeated
+                    ) from error
                 if began >= self._acknowledged.get((topic, whom), began):  # else it is old news
                     self._say_waiting(topic, whom, error)
             else:

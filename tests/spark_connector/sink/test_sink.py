@@ -175,6 +175,22 @@ def test_when_no_broker_comes_back_the_write_fails() -> None:
     assert len(world.seen) == 6
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "have the same SPARK_DEDUP_ID"),
+        ({"dedupId": "false"}, "may be there twice then"),
+        (ONCE, "with a writeId, has stored it does not store again"),
+    ],
+)
+def test_who_waited_in_vain_hears_what_comes_of_a_repetition(
+    options: dict[str, str], said: str
+) -> None:
+    world = World(lambda *_: -1, deliveryTimeout="1s", **options)
+    with pytest.raises(DeliveryTimeoutError, match=said):
+        asyncio.run(world.deliverer.deliver(BATCH))
+
+
 def test_flow_control_is_waited_for_and_a_refusal_is_not() -> None:
     world = World(lambda _, number: ResponseCode.SYSTEM_BUSY if number == 1 else 0)
     asyncio.run(world.deliverer.deliver(BATCH))
