@@ -57,7 +57,9 @@ class LaterQueues:
     def __init__(self, access: QueueBegins) -> None:
         self._access = access
         self._begins: Offsets = {}
-        """A queue that stays empty is seen at every trigger, and asked for once."""
+        """A queue of which nothing is read yet is seen at every trigger, and asked for once ..."""
+        self._ends: Offsets = {}
+        """... for as long as it ends there: later it may be another one."""
         self._trimmed: set[MessageQueue] = set()
 
     def begins(
@@ -66,8 +68,10 @@ class LaterQueues:
         """Where each of these queues begins, which end there now; and brokers that do not say it,
         with the reason: their queues are not read yet."""
         for queue, end in ends.items():
-            if end < self._begins.get(queue, 0):  # it was made anew
-                del self._begins[queue]
+            if end != self._ends.get(queue):
+                self._begins.pop(queue, None)
+                self._trimmed.discard(queue)
+        self._ends = dict(ends)
         return ask_each_broker(ends, functools.partial(self._of_broker, origin))
 
     def _of_broker(self, origin: Origin | None, queues: list[MessageQueue]) -> Offsets:

@@ -100,6 +100,20 @@ def test_the_first_batch_runs_again_from_0_whatever_is_the_beginning_by_then(
     assert read == ["t/a/0 [0, 100)"], "the task says what is missing"
 
 
+def test_a_topic_that_is_made_anew_before_anything_of_it_was_read_begins_anew(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    """By the next trigger it has more messages than there were, which were older than the query."""
+    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    cluster.unregistered.clear()
+    assert offsets.latest(start) == start
+    clock.sleep(600)
+    cluster.add(OLD, 0, 6000, stored_from_ms=clock.time_ms())
+    end = offsets.latest(start)
+    assert (end.offsets[OLD], end.starts(start.offsets).get(OLD, 0)) == (6000, 0)
+
+
 def test_a_query_from_the_beginning_on_reads_all_of_it(
     cluster: SimCluster, clock: SimClock
 ) -> None:
