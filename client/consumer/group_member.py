@@ -169,7 +169,7 @@ class GroupMember:
         Raises ``RemotingError``, ``BrokerError``.
         """
         routes = self.instance.routes
-        for topic in self.subscriptions:
+        for topic in sorted(self.subscriptions):  # there may be others meanwhile
             route = routes.cached(topic)
             if route is None or route.from_template:
                 await routes.refresh(topic)
@@ -292,13 +292,13 @@ class GroupMember:
                 await self.instance.heartbeat()
                 return False
             with UserCode() as strategy:
-                assigned = self._allocate(self.instance.client_id, queues, members)
+                wanted = self._allocate(self.instance.client_id, queues, members)
+                assigned = [queue for queue in wanted if queue.topic == topic]
             if strategy.log_failure(
                 log, "the strategy failed group=%s topic=%s", self.group, topic
             ):
                 return False  # what is ours stays ours
         owned = {q for q in self.owned if q.topic == topic}
-        assigned = [q for q in assigned if q.topic == topic]
         anew = self._to_be_taken_anew(topic, owned)
         lost = sorted_queues(owned.difference(assigned) | anew)
         gained = sorted_queues(set(assigned).difference(owned - anew))

@@ -16,13 +16,14 @@ from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.client.offsets.offset_store import BrokerOffsets
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import BrokerError
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from ...floods import TWO_MINUTES
 from ...floods import told as told_in_log
-from ..scripted_broker import BROKER, NotingOwner, ScriptedBroker, member_of
+from ..scripted_broker import BROKER, NotingOwner, ScriptedBroker, member_of, route_of
 
 Scene = Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]
 
@@ -100,13 +101,15 @@ def test_a_topic_that_nobody_has_is_told_once_a_minute(caplog: pytest.LogCapture
     assert lines() == TWO_MINUTES
 
 
-@pytest.mark.parametrize("trouble", ["members", "strategy"])
+@pytest.mark.parametrize("trouble", ["members", "strategy", "no list"])
 def test_without_a_division_everything_stays(trouble: str) -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
         queues, owner = broker.know_topic(instance, "T"), NotingOwner()
         fail = False
 
         def strategy(_me: str, there: list[MessageQueue], _ids: list[str]) -> list[MessageQueue]:
+            if fail and trouble == "no list":
+                return None  # type: ignore[return-value]
             if fail:
                 raise RuntimeError("no")
             return list(there)
@@ -133,6 +136,24 @@ def test_a_topic_that_is_not_subscribed_any_more_is_given_up() -> None:
         assert await member.rebalance()
         assert (member.owned, owner.given_up) == (set(), queues)
         assert member.offsets.get(queues[0]) is None  # whoever has them next asks the broker
+
+    play(scene)
+
+
+def test_a_topic_that_is_subscribed_while_brokers_are_told_is_taken_too() -> None:
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        owner = NotingOwner()
+        member = member_of(instance, owner, "T")
+        broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(
+            body=encode_body(route_of(1))
+        )
+        dividing = asyncio.create_task(member.rebalance())
+        while not broker.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC):
+            await asyncio.sleep(0)
+        member.subscribe(tag_subscription("Other", "*", 2))
+        await dividing
+        assert await member.rebalance()
+        assert {queue.topic for queue in member.owned} == {"T", "Other"}
 
     play(scene)
 
