@@ -140,7 +140,8 @@ class Handler:
         in_loop = (
             function if self._threads is None else partial(_in_thread, self._threads, function)
         )
-        self.call: Call = in_loop if takes_batch else lambda messages: in_loop(messages[0])
+        # a list of its own: the function may use it up, and what it was given has to be known then
+        self.call: Call = lambda messages: in_loop(list(messages) if takes_batch else messages[0])
 
     def close(self) -> None:
         """No more calls. A function that still runs in its thread is not waited for."""

@@ -59,7 +59,8 @@ class UserThreads:
                 with UserCode(BaseException) as code:
                     future.set_result(function(argument))
                 if (failure := code.failure()) is not None:
-                    future.set_exception(failure)  # it belongs to who waits for the result
+                    # it belongs to who waits for the result
+                    future.set_exception(_as_of_a_coroutine(failure))
                 del code, failure
             del work, future, function, argument  # while a thread waits it keeps no message
             self._idle.release()
@@ -72,3 +73,12 @@ class UserThreads:
                 work[0].cancel()
         for _ in range(self._threads):
             self._work.put(None)
+
+
+def _as_of_a_coroutine(failure: BaseException) -> BaseException:
+    """No future of asyncio takes a ``StopIteration``: whoever waits for it would wait for ever."""
+    if not isinstance(failure, StopIteration):
+        return failure
+    error = RuntimeError("the function raised StopIteration")
+    error.__cause__ = failure
+    return error

@@ -69,14 +69,14 @@ class ConsumeHook(Protocol):
 
 FilterHook = Callable[[list[MessageExt]], list[MessageExt]]
 """Gets what was pulled of one queue, returns what is to be consumed of it; the rest counts as
-consumed. One that raises keeps everything."""
+consumed. One that raises, or forgets to return them, keeps everything."""
 
 
 def filtered(messages: list[MessageExt], filters: Sequence[FilterHook]) -> list[MessageExt]:
     """What the filters leave."""
     for keep in filters:
         with UserCode() as code:
-            messages = keep(messages)
+            messages = list(keep(list(messages)))
         code.log_failure(log, "a filter failed")  # too much is better than too little
     return messages
 

@@ -98,3 +98,25 @@ def test_whatever_else_is_returned_is_nobodys_business(
 
     asyncio.run(main())
     assert not caplog.records
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_handler_may_use_up_the_list_that_it_gets(fails: bool) -> None:
+    """What is consumed, or comes again, is what it was given, not what it has left of it."""
+
+    async def use_up(messages: list[MessageExt]) -> None:
+        while messages:
+            messages.pop()
+        if fails:
+            raise RetryLater
+
+    async def main() -> None:
+        scene = Scene(batch_size=8)
+        scene.consumption._call = Handler(
+            use_up, takes_batch=True, concurrency=1, name="of this test"
+        ).call
+        scene.owned.put(pulled(5, 6, 7, following=8))
+        await scene.work_until(lambda: scene.world.committed == 8)
+        assert [offset for offset, _ in scene.given_back] == ([5, 6, 7] if fails else [])
+
+    asyncio.run(main())

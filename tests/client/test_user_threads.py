@@ -26,6 +26,20 @@ def test_results_and_errors_come_back() -> None:
     asyncio.run(main())
 
 
+def test_an_error_that_no_future_takes_comes_back_as_one_that_it_takes() -> None:
+    """``next`` of nothing left: as of coroutines, or whoever waits would wait for ever."""
+
+    async def main() -> None:
+        pool = UserThreads(1, "pool")
+        async with asyncio.timeout(10):
+            with pytest.raises(RuntimeError, match="StopIteration") as caught:
+                await pool.call(lambda numbers: next(numbers), iter(()))
+        assert isinstance(caught.value.__cause__, StopIteration)
+        pool.close()
+
+    asyncio.run(main())
+
+
 def test_so_many_run_at_a_time() -> None:
     begun, go_on = threading.Semaphore(0), threading.Event()
 

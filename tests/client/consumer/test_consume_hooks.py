@@ -70,9 +70,16 @@ def test_filters_leave_what_they_want_and_one_that_fails_leaves_everything() -> 
     def fails(_messages: list[MessageExt]) -> list[MessageExt]:
         raise RuntimeError("no")
 
-    even = [stored(number) for number in range(6)]
+    def forgets_to_return(messages: list[MessageExt]) -> list[MessageExt]:
+        messages.clear()
+        return None  # type: ignore[return-value]
+
+    all_of_them = [stored(number) for number in range(6)]
+    assert filtered(all_of_them, [forgets_to_return]) == all_of_them
+    assert len(all_of_them) == 6
     kept = filtered(
-        even, [lambda ms: [m for m in ms if m.queue_offset % 2 == 0], fails, lambda ms: ms[1:]]
+        all_of_them,
+        [lambda ms: [m for m in ms if m.queue_offset % 2 == 0], fails, lambda ms: ms[1:]],
     )
     assert [message.queue_offset for message in kept] == [2, 4]
 
