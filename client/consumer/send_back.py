@@ -9,7 +9,11 @@ from typing import Final
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from ...remoting.protocol.message.properties import PropertyName, encode_properties
+from ...remoting.protocol.message.properties import (
+    MessageError,
+    PropertyName,
+    encode_properties,
+)
 from ...remoting.protocol.message.retries import retry_delay_level, retry_limit_of_consumer
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import retry_topic
@@ -50,15 +54,24 @@ class SendBack:
                 message,
                 error,
             )
-            await self._delivery.deliver(self._as_new_message(message, delay_level), None, _TIMEOUT)
+            try:
+                anew = self._as_new_message(message, delay_level)
+            except MessageError:
+                raise error from None
+            await self._delivery.deliver(anew, None, _TIMEOUT)
 
     async def to_dead_letters(self, message: MessageExt) -> None:
         """As a new message to the retry topic, tried as often as it may be: the broker keeps it as
-        a dead letter.
+        a dead letter. One whose properties leave no space for that its own broker has to take.
 
         Raises ``RocketMQError``.
         """
-        await self._delivery.deliver(self._as_new_message(message, -1), None, _TIMEOUT)
+        try:
+            anew = self._as_new_message(message, -1)
+        except MessageError:
+            await self._to_its_broker(message, -1)
+        else:
+            await self._delivery.deliver(anew, None, _TIMEOUT)
 
     async def _to_its_broker(self, message: MessageExt, delay_level: int) -> None:
         header = ConsumerSendMsgBackRequest(
@@ -80,6 +93,7 @@ class SendBack:
         return with_namespace(message.topic, self._instance.namespace)
 
     def _as_new_message(self, message: MessageExt, delay_level: int) -> Outgoing:
+        """Raises ``MessageError`` where the properties get too long."""
         times = message.reconsume_times + 1 if delay_level >= 0 else self._max
         properties = dict(message.properties)
         properties.pop(PropertyName.TRAN_MSG, None)

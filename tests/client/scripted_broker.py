@@ -99,6 +99,7 @@ class ScriptedBroker:
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
             RequestCode.PULL_MESSAGE,
             RequestCode.SEND_MESSAGE_V2,
+            RequestCode.CONSUMER_SEND_MSG_BACK,
         )
         self.owner = SimOwner(Dispatcher(dict.fromkeys(codes, self._serve)), clock=self.clock)
 
