@@ -36,17 +36,16 @@ ToRetryTopic = Callable[[MessageExt], Awaitable[None]]
 
 
 class _Line:
-    """The messages of one queue that wait for their turn.
+    """The messages of one queue that wait for their turn, for as long as it is ours.
 
     ``scheduled`` from the moment that it waits for a worker until it has none to do; ``idle`` is
-    set while no handler runs. ``before`` is the line of the same queue until its offset was reset.
+    set while no handler runs. ``process_queue`` is another one once the offset was reset.
     """
 
-    __slots__ = ("before", "idle", "leaving", "owned", "process_queue", "scheduled", "waiting")
+    __slots__ = ("idle", "leaving", "owned", "process_queue", "scheduled", "waiting")
 
-    def __init__(self, owned: OwnedQueue, before: _Line | None) -> None:
+    def __init__(self, owned: OwnedQueue) -> None:
         self.owned = owned
-        self.before = before
         self.process_queue = owned.process_queue
         self.waiting: deque[MessageExt] = deque()
         self.scheduled = False
@@ -91,8 +90,11 @@ class OrderedConsumption:
 
     def submit(self, owned: OwnedQueue, messages: list[MessageExt]) -> None:
         line = self._lines.get(owned)
-        if line is None or line.process_queue is not owned.process_queue:
-            line = self._lines[owned] = _Line(owned, line)
+        if line is None:
+            line = self._lines[owned] = _Line(owned)
+        if line.process_queue is not owned.process_queue:  # it was reset: what waits is history
+            line.process_queue = owned.process_queue
+            line.waiting.clear()
         line.waiting.extend(messages)
         self._schedule(line)
 
@@ -139,9 +141,6 @@ class OrderedConsumption:
     async def _consume(self, line: _Line) -> float | None:
         """A share of the line's messages. Returns for how many seconds the queue has to wait then,
         if it has to."""
-        if line.before is not None:
-            await line.before.idle.wait()
-            line.before = None
         for _ in range(FAIR_SHARE):
             if (
                 line.process_queue.dropped
@@ -163,31 +162,35 @@ class OrderedConsumption:
         return None
 
     async def _consume_next(self, line: _Line) -> float | None:
-        waiting, owned = line.waiting, line.owned
+        waiting, owned, process_queue = line.waiting, line.owned, line.process_queue
         messages = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
         owned.prepare(messages)
-        began = self._clock.monotonic()
-        line.process_queue.last_begun = began
+        began = process_queue.last_begun = self._clock.monotonic()
         failure = await failure_of(self._call, messages, self._group, self._outages)
         owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
-        if line.process_queue.dropped:
+        if process_queue.dropped:
             return None
-        if failure is not None and await self._come_again(messages, failure):
-            waiting.extendleft(reversed(messages))
-            wanted = failure.seconds if isinstance(failure, SuspendQueue) else None
-            return min(max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), _MAX_SUSPEND)
-        owned.finish(line.process_queue, messages)
-        return None
+        again = [] if failure is None else await self._to_come_again(messages, failure)
+        if process_queue.dropped:
+            return None
+        owned.finish(process_queue, [message for message in messages if message not in again])
+        if not again:
+            return None
+        waiting.extendleft(reversed(again))
+        wanted = failure.seconds if isinstance(failure, SuspendQueue) else None
+        return min(max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), _MAX_SUSPEND)
 
-    async def _come_again(self, messages: list[MessageExt], failure: BaseException) -> bool:
-        """Count the attempt. False when every one of them was tried often enough, or cannot be
-        read at all, and has been passed on."""
-        again = False
+    async def _to_come_again(
+        self, messages: list[MessageExt], failure: BaseException
+    ) -> list[MessageExt]:
+        """Those whose attempt is not the last one, which is counted. What was tried often enough,
+        or cannot be read at all, is passed on."""
+        again = []
         for message in messages:
             may = message.reconsume_times < self._max_reconsume_times
             if (may and not is_unreadable(message, failure)) or not await self._passed_on(message):
                 message.reconsume_times += 1
-                again = True
+                again.append(message)
         return again
 
     async def _passed_on(self, message: MessageExt) -> bool:

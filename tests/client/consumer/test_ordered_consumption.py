@@ -273,6 +273,94 @@ def test_after_a_reset_the_handler_of_before_is_waited_for() -> None:
     asyncio.run(main())
 
 
+def test_what_became_a_dead_letter_does_not_come_again_with_the_rest_of_its_batch() -> None:
+    """Or it would be stored there at each attempt of the others, and those that come with what
+    cannot be read would never be consumed."""
+
+    async def main() -> None:
+        scene = Scene(batch_size=3)
+
+        async def call(messages: list[MessageExt]) -> None:
+            scene.handled += [(0, message.queue_offset) for message in messages]
+            for message in messages:
+                if message.queue_offset == 1:
+                    raise DeserializationError("no JSON", message)
+
+        scene.consumption._call = call
+        scene.owned[0].put(pulled(0, 1, 2, following=3))
+        await scene.work_until(lambda: len(scene.tasks) == 1)
+        assert (scene.dead, scene.offset()) == ([1], 0)
+        await asyncio.sleep(0)
+        scene.clock.advance(1.0)
+        await scene.work_until(lambda: len(scene.handled) > 3)
+        assert (scene.dead, scene.handled[3:]) == ([1], [(0, 0), (0, 2)])
+        await scene.work_until(lambda: scene.offset() == 3)
+
+    asyncio.run(main())
+
+
+class Slow:
+    """A handler that takes its time: what has begun, and what to end it with."""
+
+    def __init__(self, scene: Scene, workers: int) -> None:
+        self.ends = asyncio.Event()
+        self.began: list[int] = []
+        scene.consumption._call = self.call
+        self.workers = [asyncio.create_task(scene.consumption.work()) for _ in range(workers)]
+
+    async def call(self, messages: list[MessageExt]) -> None:
+        self.began.append(messages[0].queue_offset)
+        await self.ends.wait()
+
+    async def rest(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        for worker in self.workers:
+            worker.cancel()
+        await asyncio.gather(*self.workers, return_exceptions=True)
+
+
+def test_however_often_a_queue_is_reset_its_handler_is_waited_for() -> None:
+    async def main() -> None:
+        scene = Scene()
+        slow = Slow(scene, workers=3)
+        scene.owned[0].put(pulled(7, following=8))
+        for offset in (3, 4, 5):
+            await slow.rest()
+            scene.owned[0].restart(offset)
+            scene.owned[0].put(pulled(offset, following=offset + 1))
+        await slow.rest()
+        assert slow.began == [7]
+        slow.ends.set()
+        await slow.rest()
+        assert (slow.began, scene.offset()) == ([7, 5], 6)
+        await slow.close()
+
+    asyncio.run(main())
+
+
+def test_a_queue_that_was_reset_is_not_given_up_before_its_handler_has_ended() -> None:
+    async def main() -> None:
+        scene = Scene()
+        slow = Slow(scene, workers=2)
+        scene.owned[0].put(pulled(7, following=8))
+        await slow.rest()
+        scene.owned[0].restart(3)
+        scene.owned[0].put(pulled(3, following=4))
+        leaving = asyncio.create_task(scene.consumption.leave(scene.owned[0]))
+        await slow.rest()
+        assert not leaving.done()
+        slow.ends.set()
+        assert await leaving
+        await slow.rest()
+        assert slow.began == [7]
+        await slow.close()
+
+    asyncio.run(main())
+
+
 def test_what_waited_when_its_queue_was_reset_keeps_no_worker_busy() -> None:
     async def main() -> None:
         scene = Scene()
