@@ -238,26 +238,23 @@ class PullConsumer(Startable):
                 "this consumer subscribes topics; subscribe and assign exclude each other"
             )
         self._assigned = True
-        wanted, before = (
-            {wrap_queue(queue, self._namespace) for queue in checked_queues(queues)},
-            dict(self._member.subscriptions),
-        )
+        wanted = {wrap_queue(queue, self._namespace) for queue in checked_queues(queues)}
         now_ms = self.instance.clock.time_ms()
         after = {
             topic: subscription_of(topic, expression, now_ms)
             for topic in {queue.topic for queue in wanted}
         }
-        for topic in before.keys() - after.keys():
+        for topic in self._member.subscriptions.keys() - after.keys():
             self._member.unsubscribe(topic)
         for subscription in after.values():
             self._member.subscribe(subscription)
         await self._member.introduce(check_expressions=True)
-        kept = {
-            q
-            for q in wanted
-            if q.topic in before and same_expression(before[q.topic], after[q.topic])
-        }
-        await self.give_up([queue for queue in self._streams if queue not in kept])
+        others = [
+            queue
+            for queue, stream in self._streams.items()
+            if queue not in wanted or not same_expression(stream.subscription, after[queue.topic])
+        ]
+        await self.give_up(others)
         for queue in sorted(wanted - set(self._streams)):
             self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
 
@@ -327,17 +324,19 @@ class PullConsumer(Startable):
         self.mark_done()
         streams = self._streams
         while streams.ready or await self._wait(None):
-            stream = streams.next()
+            stream = streams.turn()
             epoch = stream.epoch
             for _ in range(_TURN):
-                if stream.epoch != epoch or streams.held or (message := stream.pop()) is None:
+                if stream.epoch != epoch or stream.paused or streams.held:
+                    break
+                if (message := stream.pop()) is None:
                     break
                 yield message
                 if stream.epoch == epoch:
                     stream.done = stream.delivered
             streams.less()
             if stream.epoch == epoch:
-                streams.announce(stream)
+                streams.turn_over(stream)
 
     async def _wait(self, timeout: float | None) -> bool:
         """Until a message is there. False: none came in time, or the consumer was stopped."""
@@ -472,10 +471,17 @@ class PullConsumer(Startable):
         checked_queues((queue,))
         stream = self._streams.get(wrap_queue(queue, self._namespace))
         if stream is None:
-            raise ClientStateError(f"{queue} is not assigned to this consumer at present")
+            raise self._not_assigned(queue)
         return stream
 
+    def _not_assigned(self, queue: MessageQueue) -> ClientStateError:
+        return ClientStateError(f"{queue} is not assigned to this consumer at present")
+
     def _move(self, stream: PullStream, offset: int) -> None:
+        """Raises ``ClientStateError`` when the queue is not ours any more."""
+        self._check_running()
+        if self._streams.get(stream.queue) is not stream:
+            raise self._not_assigned(unwrap_queue(stream.queue, self._namespace))
         self._streams.withdraw(stream)
         stream.restart_at(offset, self._tasks)
         self._streams.less()

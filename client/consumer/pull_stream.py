@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.bodies.running_info import ProcessQueueInfo
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
@@ -33,6 +34,7 @@ class PullStream:
         tracer: ConsumeTracer | None = None,
     ) -> None:
         self.queue = request.queue
+        self.subscription: SubscriptionData = request.subscription
         self.delivered: int = request.offset
         """Offset behind the last message that was handed out."""
         self.done: int = request.offset

@@ -46,17 +46,23 @@ class PullStreams(dict[MessageQueue, PullStream]):
         self.held = True
         self._ready.clear()
 
-    def next(self) -> PullStream:
-        """Whose turn it is, when one is ``ready``; ``announce`` it again when it has more."""
-        return self._ready.popleft()
+    def turn(self) -> PullStream:
+        """Whose turn it is, when one is ``ready``: until ``turn_over``, also for who asks next if
+        that never comes."""
+        return self._ready[0]
+
+    def turn_over(self, stream: PullStream) -> None:
+        """The others come before it now."""
+        self.withdraw(stream)
+        self.announce(stream)
 
     def take(self, count: int) -> list[MessageExt]:
         """So many messages, as far as they are there."""
         messages: list[MessageExt] = []
         while self._ready and len(messages) < count:
-            stream = self.next()
+            stream = self.turn()
             messages += stream.take(count - len(messages))
-            self.announce(stream)
+            self.turn_over(stream)
         self._fewer.set()
         return messages
 

@@ -10,10 +10,15 @@ import pytest
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
+from aiorocketmq.client.errors import ClientStateError
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
+from aiorocketmq.remoting.errors import ConnectError
+from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.signature import Credentials
 from aiorocketmq.remoting.transport.client import RemotingClient, _Peer
 from aiorocketmq.remoting.transport.connection import Connection
@@ -80,6 +85,131 @@ def test_what_a_paused_queue_holds_stops_nobody() -> None:
                 pass
             await scene.rest()
             assert len([pull for pull in scene.pulls if pull.queue_id == 2]) > asked
+
+    asyncio.run(main())
+
+
+def test_who_leaves_a_loop_gets_the_rest_all_the_same() -> None:
+    async def main() -> None:
+        scene = Scene(max_cached=4)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues[:1])
+            await scene.rest()
+            seen = []
+            for _ in range(2):
+                async for message in scene.consumer:
+                    seen.append(message.queue_offset)
+                    break
+            messages = scene.consumer.__aiter__()  # and one that nobody has closed
+            seen.append((await anext(messages)).queue_offset)
+            seen += [each.queue_offset for each in await scene.consumer.poll(0)]
+            assert seen == [0, 1, 2, 3]
+
+    asyncio.run(main())
+
+
+def test_a_queue_that_is_paused_in_a_loop_has_no_more_turns() -> None:
+    async def main() -> None:
+        scene = Scene(max_cached=4)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues)
+            await scene.rest()
+            messages = scene.consumer.__aiter__()
+            await anext(messages)
+            (paused,) = [q for q in scene.queues if scene.consumer.position(q)]
+            scene.consumer.pause(paused)
+            for _ in range(20):
+                await anext(messages)
+            assert scene.consumer.position(paused) == 1
+            scene.consumer.resume(paused)
+            while scene.consumer.position(paused) == 1:
+                await anext(messages)
+
+    asyncio.run(main())
+
+
+def test_nothing_is_handed_out_of_a_queue_that_is_about_to_go() -> None:
+    async def main() -> None:
+        ends, told = asyncio.Event(), list[MessageQueue]()
+
+        async def on_revoke(queues: tuple[MessageQueue, ...]) -> None:
+            told.extend(queues)
+            await ends.wait()
+
+        scene = Scene(max_cached=4, on_revoke=on_revoke)
+        scene.consumer.subscribe("T")
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            messages = scene.consumer.__aiter__()
+            await anext(messages)
+            await scene.rest()
+            scene.broker.members = ["0", scene.instance.client_id]
+            scene.consumer.wake_rebalance()
+            more: asyncio.Future[MessageExt] = asyncio.ensure_future(anext(messages))
+            while not told:
+                await asyncio.sleep(0)
+            before = {queue: scene.consumer.position(queue) for queue in told}
+            for _ in range(20):
+                await more
+                more = asyncio.ensure_future(anext(messages))
+            after = {queue: scene.consumer.position(queue) for queue in told}
+            ends.set()
+            await more
+        assert after == before
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["begin", "end", "offset"])
+def test_who_seeks_in_a_queue_that_goes_meanwhile_does_not_get_it_back(where: str) -> None:
+    async def main() -> None:
+        scene = Scene(max_cached=4)
+        for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
+            scene.broker.answers[code] = lambda _: Reply(header=OffsetResponse(offset=9))
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            (queue, *others) = scene.queues
+            await scene.consumer.assign(scene.queues)
+            seek = {
+                "begin": lambda: scene.consumer.seek_to_begin(queue),
+                "end": lambda: scene.consumer.seek_to_end(queue),
+                "offset": lambda: scene.consumer.seek(queue, 9),
+            }[where]
+            seeking = asyncio.ensure_future(seek())
+            await asyncio.sleep(0)
+            await scene.consumer.give_up([queue])
+            with pytest.raises(ClientStateError, match="not assigned"):
+                await seeking
+            assert scene.consumer.assignment() == set(others)
+            before = len([pull for pull in scene.pulls if pull.queue_id == queue.queue_id])
+            for _ in range(10):
+                await scene.consumer.poll(0, 100)
+                await scene.rest()
+            assert before == len([pull for pull in scene.pulls if pull.queue_id == queue.queue_id])
+
+    asyncio.run(main())
+
+
+def test_another_expression_counts_although_it_could_not_be_assigned_the_first_time() -> None:
+    async def main() -> None:
+        scene = Scene(max_cached=4)
+        other = MessageQueue("Other", *scene.queues[0][1:])
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues[:1], "a")
+            await scene.rest()
+            ask = scene.instance.routes._ask
+
+            async def fails(_topic: str) -> TopicRouteData | None:
+                raise ConnectError("no name server")
+
+            scene.instance.routes._ask = fails  # type: ignore[method-assign]
+            with pytest.raises(ConnectError):
+                await scene.consumer.assign([scene.queues[0], other], "b")
+            scene.instance.routes._ask = ask  # type: ignore[method-assign]
+            await scene.consumer.assign([scene.queues[0], other], "b")
+            asked = len(scene.pulls)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            new = [pull for pull in scene.pulls[asked:] if pull.topic == "T"]
+            assert {pull.subscription for pull in new} == {"b"}
 
     asyncio.run(main())
 
