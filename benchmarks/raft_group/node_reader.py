@@ -9,6 +9,7 @@ from aiorocketmq import MessageExt
 from aiorocketmq.client.consumer.pulling import Pulled, PullStatus, read_pulled
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .recorder import content_of
@@ -56,7 +57,8 @@ class NodeReader:
         answer = await self._remoting.invoke(
             self._address, RequestCode.PULL_MESSAGE, request, timeout=2.0
         )
-        return read_pulled(answer, self._address, self.broker_name)
+        queue = MessageQueue(self._topic, self.broker_name, queue_id)
+        return read_pulled(answer, self._address, queue)
 
     async def messages(self, queue_id: int, first: int) -> AsyncIterator[MessageExt]:
         """From an offset on to the end. Raises ``RocketMQError``."""

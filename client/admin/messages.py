@@ -136,7 +136,7 @@ class MessageOperations(AdminCore):
         answer = await self.instance.remoting.invoke(
             address, RequestCode.PULL_MESSAGE, header, timeout=self.instance.request_timeout
         )
-        pulled = read_pulled(answer, address, queue.broker_name)
+        pulled = read_pulled(answer, address, queue)
         tell_damaged(pulled.damaged, group, queue, address)
         return pulled
 

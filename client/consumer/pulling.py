@@ -13,6 +13,7 @@ from ...remoting.outages import Cause
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
+from ...remoting.protocol.message.dispatched import dispatched_numbers
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.record.salvage import DamagedRecord, read_salvaged
@@ -73,8 +74,8 @@ class Pulled(NamedTuple):
     """What came of messages that are not handed out: their bytes are not what was sent."""
 
 
-def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
-    """The answer to a pull. Raises ``BrokerError``, ``ProtocolError``."""
+def read_pulled(answer: Response, address: str, queue: MessageQueue) -> Pulled:
+    """The answer to a pull of that queue. Raises ``BrokerError``, ``ProtocolError``."""
     status = _STATUS_BY_CODE.get(answer.code)
     if status is None:
         raise answer.error(address)
@@ -82,7 +83,8 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
     messages: list[MessageExt] = []
     damaged: list[DamagedRecord] = []
     if status is PullStatus.FOUND:
-        messages, damaged = read_salvaged(answer.body, broker_name)
+        messages, damaged = read_salvaged(answer.body, queue.broker_name)
+        _number(messages, queue.topic)
     damaged += [_LEFT_OUT] * (header.damaged_msg_nums or 0)
     return Pulled(
         status,
@@ -93,6 +95,15 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
         header.suggest_which_broker_id,
         tuple(damaged),
     )
+
+
+def _number(messages: list[MessageExt], topic: str) -> None:
+    """What lies in queues of several topics tells its number in that of its own: here the one that
+    was pulled counts."""
+    for message in messages:
+        if message.topic != topic:
+            numbers = dict(dispatched_numbers(message.raw_properties))
+            message.queue_offset = numbers.get(topic, message.queue_offset)
 
 
 def together(pulled: Pulled, other: Pulled, asked_offset: int) -> Pulled:
@@ -328,7 +339,7 @@ class QueuePuller:
             ),
             timeout=timeout,
         )
-        return read_pulled(answer, address, queue.broker_name)
+        return read_pulled(answer, address, queue)
 
     async def _undamaged(self, pulled: Pulled, asked: str) -> Pulled:
         """The same from other replicas. What is intact nowhere is told, counted and passed over: it

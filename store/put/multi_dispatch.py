@@ -16,11 +16,13 @@ from typing import Final, NamedTuple, ParamSpec
 
 import msgspec
 
-from ...remoting.protocol.message.properties import (
-    MAX_PROPERTIES_BYTES,
-    PropertyName,
-    find_property,
+from ...remoting.protocol.message.dispatched import (
+    NAMES_PAIR,
+    NUMBERS,
+    dispatched_names,
+    dispatched_numbers,
 )
+from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES, PropertyName
 from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.message.topic_names import (
     TopicName,
@@ -46,9 +48,6 @@ P = ParamSpec("P")
 
 MAX_TARGETS: Final = 256
 """Topics that one message may name."""
-_NAMES: Final = PropertyName.INNER_MULTI_DISPATCH.encode()
-_NUMBERS: Final = PropertyName.INNER_MULTI_QUEUE_OFFSET.encode()
-_NAMES_PAIR: Final = _NAMES + b"\x01"
 _NOT_YET_AT_HOME: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF})
 """What waits there is dispatched when it goes to its own topic."""
 _MAX_NUMBER_SIZE: Final = 20
@@ -127,11 +126,11 @@ class MultiDispatch:
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
         topic, properties = message.topic, message.properties
-        if _NAMES_PAIR not in properties or message.sys_flag & UNQUEUED or not is_dispatched(topic):
+        if NAMES_PAIR not in properties or message.sys_flag & UNQUEUED or not is_dispatched(topic):
             return write(message)
         if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
             return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))
-        names = _names(properties)
+        names = dispatched_names(properties)
         refusal = self._refusal(names)
         if refusal is not None:
             return refusal
@@ -165,11 +164,11 @@ class MultiDispatch:
     def refusal(self, topic: str, properties: bytes) -> PutResult | None:
         """Why a message that goes to this topic later could not go into the queues that it names,
         as far as that is known today."""
-        if _NAMES_PAIR not in properties or not is_dispatched(topic) or is_dead_letter(topic):
+        if NAMES_PAIR not in properties or not is_dispatched(topic) or is_dead_letter(topic):
             return None
-        names = _names(properties)
+        names = dispatched_names(properties)
         refusal = self._refusal(names)
-        size = len(properties) + len(_NUMBERS) + 2 + _MAX_NUMBER_SIZE * len(names)
+        size = len(properties) + len(NUMBERS) + 2 + _MAX_NUMBER_SIZE * len(names)
         if refusal is None and size > MAX_PROPERTIES_BYTES:
             remark = (
                 f"the properties take {size} bytes with {len(names)} queue offsets, the limit is "
@@ -212,31 +211,13 @@ def is_dead_letter(topic: str) -> bool:
     return is_dlq_topic(topic) or topic == TopicName.TRANS_CHECK_MAX_TIME
 
 
-def dispatched_numbers(properties: bytes) -> list[tuple[str, int]]:
-    """The named topics of a stored record with the number that it has in each; empty when they do
-    not go together."""
-    if _NAMES_PAIR not in properties:
-        return []
-    numbers = (find_property(properties, _NUMBERS) or b"").split(b",")
-    names = _names(properties)
-    if len(numbers) != len(names) or not all(
-        number.isdigit() and len(number) < 19 for number in numbers
-    ):
-        return []
-    return [(name, int(number)) for name, number in zip(names, numbers, strict=True)]
-
-
-def _names(properties: bytes) -> list[str]:
-    return (find_property(properties, _NAMES) or b"").decode("utf-8", "replace").split(",")
-
-
 def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
     """Behind all others: where the keys end is the same. What a producer sent under that name must
     not stand there."""
     return (
         _without_numbers(properties)
         + b"\x02"
-        + _NUMBERS
+        + NUMBERS
         + b"\x01"
         + ",".join(map(str, numbers)).encode()
     )
@@ -244,7 +225,7 @@ def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
 
 def _without_numbers(properties: bytes) -> bytes:
     return b"\x02".join(
-        [pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")]
+        [pair for pair in properties.split(b"\x02") if not pair.startswith(NUMBERS + b"\x01")]
     )
 
 
@@ -266,7 +247,7 @@ def _batch_without_numbers(
 ) -> bytes | memoryview | Sequence[BatchItem]:
     """Raises ``BatchError`` when a batch cannot be read."""
     data = bytes(batch) if isinstance(batch, (bytes, memoryview)) else encode_batch(batch)
-    if _NUMBERS not in data:
+    if NUMBERS not in data:
         return batch
     items = [
         msgspec.structs.replace(item, properties=_without_numbers(item.properties))

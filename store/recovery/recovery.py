@@ -38,6 +38,7 @@ from typing import Final
 
 import msgspec
 
+from ...remoting.protocol.message.dispatched import dispatched_numbers
 from ...remoting.protocol.message.index_keys import hash_keys, keys_of, topic_prefix
 from ...remoting.protocol.record import (
     BLANK_MAGIC,
@@ -54,7 +55,6 @@ from ..index.indexing import Indexing
 from ..log.log_scanner import LogScanner
 from ..model.config import CQ_UNIT_SIZE
 from ..model.dispatch_request import request_of, requests_of
-from ..put.multi_dispatch import dispatched_numbers
 from ..put.unit_rules import UnitRules
 from ..queues.consume_queue import FILLER_SIZE, ConsumeQueue
 from ..queues.queue_ends import KnownEnds, QueueEnd, QueueKey

@@ -10,6 +10,7 @@ from aiorocketmq.broker.filter.records import record_properties
 from aiorocketmq.broker.transactions.half_properties import destination_of
 from aiorocketmq.broker.transactions.transaction_log import _decoded
 from aiorocketmq.remoting.protocol.message.compression import CompressionError, decompress_body
+from aiorocketmq.remoting.protocol.message.dispatched import dispatched_numbers
 from aiorocketmq.remoting.protocol.message.index_keys import keys_of
 from aiorocketmq.remoting.protocol.message.message_id import (
     format_host,
@@ -38,7 +39,6 @@ from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.protocol.record.verdict import NoRecord
 from aiorocketmq.store.model.delay_levels import level_of, parse_delay_levels
-from aiorocketmq.store.put.multi_dispatch import dispatched_numbers
 
 from ..remoting.protocol.test_record import sample
 from ..sim import told_of
@@ -228,7 +228,7 @@ PARSERS: Final = (
             _MESSAGE + "index_keys.py: keys_of",
             "store/model/delay_levels.py: level_of",
             "broker/transactions/half_properties.py: destination_of",
-            "store/put/multi_dispatch.py: dispatched_numbers",
+            _MESSAGE + "dispatched.py: dispatched_numbers",
         ),
         _LENGTH,
         _properties,

@@ -221,7 +221,9 @@ def _pulled(data: bytes) -> object:
         suggest_which_broker_id=0, next_begin_offset=1, min_offset=0, max_offset=9
     )
     command = RemotingCommand(code=0, flag=1, ext_fields=to_fields(header))
-    pulled = read_pulled(Response.of(command, data, 11), "10.0.0.1:10911", "b")
+    pulled = read_pulled(
+        Response.of(command, data, 11), "10.0.0.1:10911", MessageQueue("T", "b", 0)
+    )
     return len(pulled.messages), len(pulled.damaged)
 
 

@@ -12,9 +12,8 @@ from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ClientStateError
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
-from aiorocketmq.remoting.errors import ConnectError
-from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.errors import BrokerError
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
@@ -168,12 +167,12 @@ def test_who_seeks_in_a_queue_that_goes_meanwhile_does_not_get_it_back(where: st
         async with asyncio.timeout(30), scene.instance, scene.consumer:
             (queue, *others) = scene.queues
             await scene.consumer.assign(scene.queues)
-            seek = {
-                "begin": lambda: scene.consumer.seek_to_begin(queue),
-                "end": lambda: scene.consumer.seek_to_end(queue),
-                "offset": lambda: scene.consumer.seek(queue, 9),
-            }[where]
-            seeking = asyncio.ensure_future(seek())
+            if where == "begin":
+                seeking = asyncio.create_task(scene.consumer.seek_to_begin(queue))
+            elif where == "end":
+                seeking = asyncio.create_task(scene.consumer.seek_to_end(queue))
+            else:
+                seeking = asyncio.create_task(scene.consumer.seek(queue, 9))
             await asyncio.sleep(0)
             await scene.consumer.give_up([queue])
             with pytest.raises(ClientStateError, match="not assigned"):
@@ -195,15 +194,11 @@ def test_another_expression_counts_although_it_could_not_be_assigned_the_first_t
         async with asyncio.timeout(30), scene.instance, scene.consumer:
             await scene.consumer.assign(scene.queues[:1], "a")
             await scene.rest()
-            ask = scene.instance.routes._ask
-
-            async def fails(_topic: str) -> TopicRouteData | None:
-                raise ConnectError("no name server")
-
-            scene.instance.routes._ask = fails  # type: ignore[method-assign]
-            with pytest.raises(ConnectError):
+            answers, asks = scene.broker.answers, RequestCode.GET_ROUTEINFO_BY_TOPIC
+            unknown, answers[asks] = answers[asks], lambda _: Reply(ResponseCode.SYSTEM_ERROR)
+            with pytest.raises(BrokerError):
                 await scene.consumer.assign([scene.queues[0], other], "b")
-            scene.instance.routes._ask = ask  # type: ignore[method-assign]
+            answers[asks] = unknown
             await scene.consumer.assign([scene.queues[0], other], "b")
             asked = len(scene.pulls)
             for _ in range(50):

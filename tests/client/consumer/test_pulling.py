@@ -16,6 +16,8 @@ from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.responses import Response
 
+from ..messages import record as stored_record
+
 HOST = pack_host("127.0.0.1", 10911)
 
 
@@ -39,7 +41,8 @@ def pulled(body: bytes) -> Pulled:
         suggest_which_broker_id=0, next_begin_offset=5, min_offset=0, max_offset=5
     )
     command = RemotingCommand(code=0, flag=1, ext_fields=to_fields(header))
-    return read_pulled(Response.of(command, body, RequestCode.PULL_MESSAGE), "h:1", "b")
+    answer = Response.of(command, body, RequestCode.PULL_MESSAGE)
+    return read_pulled(answer, "h:1", MessageQueue("T", "b", 0))
 
 
 def offsets(found: Pulled) -> list[int]:
@@ -105,3 +108,20 @@ def test_two_replicas_with_other_damage_make_up_for_each_other() -> None:
         assert offsets(together(damaged(1, head=head), damaged(3, head=head), 0)) == [0, 1, 2, 3, 4]
         assert together(damaged(1, head=head), damaged(3, head=head), 0).damaged == ()
     assert offsets(together(damaged(1), pulled(b"".join(WHOLE)), 0)) == [0, 1, 2, 3, 4]
+
+
+def test_a_message_of_several_queues_has_the_number_of_the_one_that_was_pulled() -> None:
+    """Or one that has it already there would hide it, and what is committed would be the place of
+    another one."""
+    named = {"INNER_MULTI_DISPATCH": "Other,T", "INNER_MULTI_QUEUE_OFFSET": "70,5"}
+    found = pulled(
+        b"".join(
+            [
+                stored_record(4),
+                stored_record(4, topic="Mine", properties=named),
+                stored_record(6, topic="Elsewhere"),  # of a broker that does not tell
+            ]
+        )
+    )
+    assert [message.queue_offset for message in found.messages] == [4, 5, 6]
+    assert [message.topic for message in found.messages] == ["T", "Mine", "Elsewhere"]

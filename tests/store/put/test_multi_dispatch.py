@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.protocol.message.dispatched import dispatched_numbers
 from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.slices import at_once
@@ -16,7 +17,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
-from aiorocketmq.store.put.multi_dispatch import MAX_TARGETS, dispatched_numbers
+from aiorocketmq.store.put.multi_dispatch import MAX_TARGETS
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 
 from ..world import bodies_of, crash, messages_of, open_store, put, put_ok
