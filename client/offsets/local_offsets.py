@@ -23,6 +23,7 @@ from ...remoting.protocol.bodies.codec import decode_body
 from ...remoting.protocol.fastjson.writer import dumps_pretty
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.wire import Record
+from ...remoting.services import to_the_end
 from ..errors import ConfigError
 from .offset_store import KnownOffsets
 
@@ -64,9 +65,10 @@ class LocalOffsets(KnownOffsets):
             return (await asyncio.to_thread(self._read)).get(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Write these into the file. Raises ``OSError``, ``ConfigError``."""
+        """Write these into the file; who is cancelled waits for that, as whoever comes next would
+        find its thread still at it. Raises ``OSError``, ``ConfigError``."""
         async with self._lock:
-            await asyncio.to_thread(self._write, dict(offsets))
+            await to_the_end(asyncio.to_thread(self._write, dict(offsets)))
 
     async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Write what is known (of these queues). A failure is logged: the next time will do."""

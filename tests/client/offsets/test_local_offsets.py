@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,37 @@ def test_what_others_wrote_stays_and_an_unknown_queue_has_none(tmp_path: Path) -
         await offsets_in(tmp_path).commit({FIRST: 3})
         await offsets_in(tmp_path).commit({SECOND: 4})
         assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 4]
+
+    asyncio.run(main())
+
+
+def test_who_is_cancelled_waits_until_the_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its end a consumer writes again: two at a time would take the file from each other."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        write = offsets._write
+
+        def slowly(table: dict[MessageQueue, int]) -> None:
+            begun.set()
+            assert go_on.wait(60)
+            write(table)
+
+        monkeypatch.setattr(offsets, "_write", slowly)
+        first = asyncio.create_task(offsets.commit({FIRST: 3}))
+        await asyncio.to_thread(begun.wait)
+        first.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        is_written = first.done()
+        second = asyncio.create_task(offsets.commit({FIRST: 4}))
+        go_on.set()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert not is_written
+        assert (first.cancelled(), await offsets.fetch(FIRST)) == (True, 4)
 
     asyncio.run(main())
 
