@@ -70,7 +70,7 @@ class ClientProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.HEART_BEAT: self._sliced.handler(self.heartbeat),
-            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.UNREGISTER_CLIENT: self._sliced.handler(self.unregister),
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.list_consumers,
             RequestCode.CHECK_CLIENT_CONFIG: self.check_config,
         }
@@ -179,8 +179,13 @@ class ClientProcessor:
         sys_flag = topic_sys_flag(topic, unit_mode=data.unit_mode)
         self._topics.create_for_group(topic, queue_nums=queue_nums, sys_flag=sys_flag)
 
-    def unregister(self, request: UnregisterClientRequest, _body: Body, ctx: Context) -> Reply:
-        """Removal goes by connection, whatever client id the request names."""
+    def unregister(
+        self, request: UnregisterClientRequest, _body: Body, ctx: Context
+    ) -> Steps[Reply]:
+        """Removal goes by connection, whatever client id the request names. Not before a heartbeat
+        that came before it and has to wait: that one would bring its client back, for two minutes.
+        """
+        yield from ()
         if request.producer_group is not None:
             self._producers.unregister(request.producer_group, ctx.connection)
         if (name := request.consumer_group) is not None:

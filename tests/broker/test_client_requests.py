@@ -378,24 +378,44 @@ def test_a_client_that_goes_in_the_middle_of_its_long_heartbeat_is_in_no_group(p
     play(scene)
 
 
+def long_heartbeat() -> bytes:
+    """Of a group whose expressions take several slices."""
+    wanted = tuple(
+        SubscriptionData(
+            topic=f"t{number}",
+            expression_type="SQL92",
+            sub_string=f"a = '{'x' * 1500}'",
+            sub_version=1,
+        )
+        for number in range(6)
+    )
+    group = ConsumerData(group_name="g", subscription_data_set=wanted)
+    return encode_body(HeartbeatData(client_id="c", consumer_data_set=(group,)))
+
+
+def test_who_leaves_while_its_heartbeat_waits_is_no_member_afterwards(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with sim_broker(tmp_path, enable_property_filter=True) as sim:
+            other, client = sim.connect(), sim.connect()
+            leave = UnregisterClientRequest(client_id="c1", consumer_group="mine")
+            answers = await asyncio.gather(
+                other.ask(RequestCode.HEART_BEAT, None, long_heartbeat()),
+                client.heartbeat("c1", "mine"),
+                client.ask(RequestCode.UNREGISTER_CLIENT, leave),
+            )
+            assert [answer.code for answer in answers] == [0, 0, 0]
+            assert sim.broker.state.consumers.client_ids("mine") == []
+
+    asyncio.run(main())
+
+
 def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_filter(
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path, enable_property_filter=True) as sim:
             client, filters = sim.connect(), sim.broker.state.filters
-            wanted = tuple(
-                SubscriptionData(
-                    topic=f"t{number}",
-                    expression_type="SQL92",
-                    sub_string=f"a = '{'x' * 1500}'",
-                    sub_version=1,
-                )
-                for number in range(6)
-            )
-            group = ConsumerData(group_name="g", subscription_data_set=wanted)
-            data = HeartbeatData(client_id="c", consumer_data_set=(group,))
-            beat = asyncio.create_task(client.ask(RequestCode.HEART_BEAT, None, encode_body(data)))
+            beat = asyncio.create_task(client.ask(RequestCode.HEART_BEAT, None, long_heartbeat()))
             while filters.get("t1", "g") is None:
                 await asyncio.sleep(0)
             client.connection.close()
