@@ -25,7 +25,14 @@ class Clients:
         self.watch: ClientWatch = ClientWatch(config, producers, consumers, state.locks, clock)
         self.processors: tuple[Processor, ...] = (
             ClientProcessor(
-                state.topics, state.groups, producers, consumers, self.watch, state.filters, config
+                state.topics,
+                state.groups,
+                producers,
+                consumers,
+                self.watch,
+                state.filters,
+                config,
+                clock,
             ),
             OnlineProcessor(producers, consumers),
             RelayProcessor(config, consumers, store),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.outages import Outages
@@ -56,7 +57,9 @@ class ClientProcessor:
         watch: ClientWatch,
         filters: ConsumerFilters,
         config: BrokerConfig,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._topics = topics
         self._groups = groups
         self._producers = producers
@@ -155,12 +158,12 @@ class ClientProcessor:
         subscribed = self._consumers.get(data.group_name)
         if subscribed is not None:
             yield from self._filters.register(
-                data.group_name, subscribed.subscriptions.values(), channel.last_update_ms
+                data.group_name, subscribed.subscriptions.values(), self._clock.time_ms
             )
             if (
                 self._consumers.get(data.group_name) is None
             ):  # its last member has gone between two slices
-                self._filters.unregister(data.group_name, channel.last_update_ms)
+                self._filters.unregister(data.group_name, self._clock.time_ms())
         return refused
 
     def _make_retry_topic(self, data: ConsumerData, queue_nums: int, outages: Outages) -> None:

@@ -12,7 +12,7 @@ Pure: time is an argument.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -171,11 +171,12 @@ class ConsumerFilters:
     # ----------------------------------------------------------------------------------------------
 
     def register(
-        self, group: str, subscriptions: Iterable[Subscription], now_ms: int
+        self, group: str, subscriptions: Iterable[Subscription], time_ms: Callable[[], int]
     ) -> Steps[None]:
         """A heartbeat of the group: this is what it subscribes now. What does not compile is
         logged, and the group gets nothing for that topic. Others may have their turn between long
-        expressions.
+        expressions. ``time_ms``: the clock, because a filter is born when it is known here:
+        messages that were stored after its heartbeat came, and before that, have no bits of it.
         """
         topics = set()
         chars = 0
@@ -186,8 +187,8 @@ class ConsumerFilters:
                 if chars > _CHARS_AT_ONCE:
                     chars = 0
                     yield
-                self._register(group, wanted, now_ms)
-        self._kill(group, now_ms, topics)
+                self._register(group, wanted, time_ms())
+        self._kill(group, time_ms(), topics)
 
     def unregister(self, group: str, now_ms: int) -> None:
         """The group has no members any more."""

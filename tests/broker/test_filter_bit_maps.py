@@ -44,7 +44,7 @@ def filters_of(group: str, expression: str) -> ConsumerFilters:
     wanted = SubscriptionData(
         topic="T", sub_string=expression, sub_version=1, expression_type="SQL92"
     )
-    at_once(filters.register(group, [Subscription(wanted)], BORN))
+    at_once(filters.register(group, [Subscription(wanted)], lambda: BORN))
     return filters
 
 

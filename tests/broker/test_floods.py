@@ -263,11 +263,11 @@ def test_more_filters_than_there_may_be(caplog: pytest.LogCaptureFixture) -> Non
     filters = ConsumerFilters(BloomFilter.for_groups(32, 20), Outages(clock))
     long = "a IN (" + ",".join(["'" + "x" * 100 + "'"] * 78) + ")"
     for number in range(200):
-        at_once(filters.register(f"g{number}", [sql("T", long)], 100))
+        at_once(filters.register(f"g{number}", [sql("T", long)], lambda: 100))
     for _ in range(130 // 10):  # heartbeats
         clock.advance(10)
-        at_once(filters.register("g199", [sql("T", long)], 100))
-    at_once(filters.register("g1", [sql("T", "a > 1", 200)], 200))
+        at_once(filters.register("g199", [sql("T", long)], lambda: 100))
+    at_once(filters.register("g1", [sql("T", "a > 1", 200)], lambda: 200))
     assert told(caplog, "too many filters") == TWO_MINUTES
 
 
@@ -315,7 +315,7 @@ def test_members_of_a_group_with_several_wrong_expressions(
     filters = ConsumerFilters(BloomFilter.for_groups(32, 20), Outages(clock))
     for number in range(130):
         for wrong in ("a >", "b <"):
-            at_once(filters.register("g", [sql("T", wrong, number)], 100))
+            at_once(filters.register("g", [sql("T", wrong, number)], lambda: 100))
         clock.advance(1)
     assert told(caplog, "expression refused") == [""] * 6
 

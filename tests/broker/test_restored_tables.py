@@ -118,7 +118,9 @@ def test_so_it_is_with_the_filters_of_groups(tmp_path: Path) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path) as sim:
             for number in range(2):
-                at_once(sim.broker.state.filters.register(f"g{number}", [Subscription(sql)], 1))
+                at_once(
+                    sim.broker.state.filters.register(f"g{number}", [Subscription(sql)], lambda: 1)
+                )
                 sim.broker.tables.filters_file.changed()
                 await sim.broker.tables.filters_file.saved()
         file = tmp_path / "config/consumerFilter.json"

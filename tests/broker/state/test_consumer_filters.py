@@ -40,13 +40,27 @@ def filters_with(
     *subscriptions: Subscription, group: str = "g", now_ms: int = 100
 ) -> ConsumerFilters:
     filters = ConsumerFilters(BLOOM, told_of())
-    at_once(filters.register(group, subscriptions, now_ms))
+    at_once(filters.register(group, subscriptions, lambda: now_ms))
     return filters
 
 
 def expression_of(filters: ConsumerFilters, topic: str = "T", group: str = "g") -> str | None:
     found = filters.get(topic, group)
     return None if found is None else found.filter.text
+
+
+def test_a_filter_is_born_when_it_is_known_and_not_when_its_heartbeat_came() -> None:
+    """What is stored in between has no bits of it, and has to be looked at itself."""
+    filters, clock = ConsumerFilters(BLOOM, told_of()), ManualClock()
+    wanted = [sql(f"T{number}", f"a = '{'x' * 1500}'") for number in range(3)]
+    for _ in filters.register("g", wanted, clock.time_ms):
+        clock.advance(1)
+    last = filters.get("T2", "g")
+    assert last is not None
+    before = last.born_time_ms
+    assert before == clock.time_ms() > ManualClock().time_ms()
+    assert last.accepts_ext(ExtUnit(0, before, bytes(BLOOM.size_bytes)))
+    assert not last.accepts_ext(ExtUnit(0, before + 1, bytes(BLOOM.size_bytes)))
 
 
 def test_a_heartbeat_brings_filters_and_tags_are_none() -> None:
@@ -70,7 +84,7 @@ def test_only_a_higher_version_replaces_a_living_filter(
     version: int, expression: str, expected: str | None
 ) -> None:
     filters = filters_with(sql("T", "a > 1", 5))
-    at_once(filters.register("g", [sql("T", expression, version)], 200))
+    at_once(filters.register("g", [sql("T", expression, version)], lambda: 200))
     assert expression_of(filters) == expected
 
 
@@ -91,34 +105,34 @@ def test_what_does_not_compile_is_told_once(caplog: pytest.LogCaptureFixture) ->
     clock = ManualClock()
     filters = ConsumerFilters(BLOOM, Outages(clock))
     for version in range(1, 6):  # a heartbeat each
-        at_once(filters.register("g", [sql("T", "a >", version)], version))
+        at_once(filters.register("g", [sql("T", "a >", version)], lambda: 5))
     assert len(caplog.records) == 1
-    at_once(filters.register("g", [sql("T", "a = ", 6)], 6))
+    at_once(filters.register("g", [sql("T", "a = ", 6)], lambda: 6))
     assert len(caplog.records) == 2
-    at_once(filters.register("g", [sql("T", "a = 1", 7)], 7))
+    at_once(filters.register("g", [sql("T", "a = 1", 7)], lambda: 7))
     assert expression_of(filters) == "a = 1"
     clock.advance(60)
-    at_once(filters.register("g", [sql("T", "a >", 8)], 8))
+    at_once(filters.register("g", [sql("T", "a >", 8)], lambda: 8))
     assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 3
 
 
 def test_a_filter_dies_with_its_subscription_or_group_and_comes_back() -> None:
     filters = filters_with(sql("T", "a > 1", 5), sql("U", "a > 1", 5))
-    at_once(filters.register("g", [sql("T", "a > 1", 5)], 200))
+    at_once(filters.register("g", [sql("T", "a > 1", 5)], lambda: 200))
     living, dead = filters.get("T", "g"), filters.get("U", "g")
     assert living is not None
     assert dead is not None
     assert (living.is_dead, dead.is_dead, dead.dead_time_ms) == (False, True, 200)
     filters.unregister("g", 300)
     assert (living.is_dead, living.dead_time_ms, dead.dead_time_ms) == (True, 300, 200)
-    at_once(filters.register("g", [sql("T", "a > 1", 5)], 400))
+    at_once(filters.register("g", [sql("T", "a > 1", 5)], lambda: 400))
     assert (living.is_dead, living.dead_time_ms, living.born_time_ms) == (False, 0, 100)
 
 
 def test_a_dead_filter_gives_way_to_another_expression_whatever_the_version() -> None:
     filters = filters_with(sql("T", "a > 1", 5))
     filters.unregister("g", 200)
-    at_once(filters.register("g", [sql("T", "a > 2", 3)], 300))
+    at_once(filters.register("g", [sql("T", "a > 2", 3)], lambda: 300))
     found = filters.get("T", "g")
     assert found is not None
     assert (found.filter.text, found.version, found.born_time_ms, found.is_dead) == (
@@ -131,7 +145,7 @@ def test_a_dead_filter_gives_way_to_another_expression_whatever_the_version() ->
 
 def test_the_dead_are_forgotten_after_a_while() -> None:
     filters = filters_with(sql("T", "a > 1"), sql("U", "a > 1"))
-    at_once(filters.register("g", [sql("U", "a > 1")], 1000))
+    at_once(filters.register("g", [sql("U", "a > 1")], lambda: 1000))
     filters.clean(1000 + DAY_MS - 1, DAY_MS)
     assert len(filters) == 2
     filters.clean(1000 + DAY_MS, DAY_MS)
@@ -142,17 +156,17 @@ def test_all_expressions_together_have_a_limit() -> None:
     filters = ConsumerFilters(BLOOM, told_of())
     long = "a IN (" + ",".join(["'" + "x" * 100 + "'"] * 78) + ")"
     for number in range(200):
-        at_once(filters.register(f"g{number}", [sql("T", long)], 100))
+        at_once(filters.register(f"g{number}", [sql("T", long)], lambda: 100))
     assert len(filters) == (1 << 20) // len(long) < 200
     filters.unregister("g0", 200)
     filters.clean(200 + DAY_MS, DAY_MS)
-    at_once(filters.register("late", [sql("T", long)], 300))
+    at_once(filters.register("late", [sql("T", long)], lambda: 300))
     assert expression_of(filters, group="late") == long
 
 
 def test_the_bit_map_of_a_message_has_the_groups_that_want_it() -> None:
     filters = filters_with(sql("T", "a > 1"), group="one")
-    at_once(filters.register("two", [sql("T", "a > 5")], 100))
+    at_once(filters.register("two", [sql("T", "a > 5")], lambda: 100))
     one, two = filters.get("T", "one"), filters.get("T", "two")
     assert one is not None
     assert two is not None
@@ -224,7 +238,7 @@ def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
         clock = ManualClock()
         now = clock.time_ms()
         filters, service, files = persistence(tmp_path, clock)
-        at_once(filters.register("g", [sql("T", "a > 1", 7)], now - 60_000))
+        at_once(filters.register("g", [sql("T", "a > 1", 7)], lambda: now - 60_000))
         service.check()
         files.save_now()
         loaded = load_filters(BrokerConfig(), files, clock).get("T", "g")
@@ -246,7 +260,7 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
     async def main() -> None:
         clock = ManualClock()
         filters, service, files = persistence(tmp_path, clock)
-        at_once(filters.register("g", [sql("T", "a > 1")], clock.time_ms()))
+        at_once(filters.register("g", [sql("T", "a > 1")], lambda: clock.time_ms()))
         service.check()
         files.save_now()
         assert len(load_filters(BrokerConfig(expect_consumer_num_use_filter=64), files, clock)) == 0
@@ -258,7 +272,7 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
 def test_nothing_is_written_when_nothing_changes(tmp_path: Path) -> None:
     async def main() -> None:
         filters, service, files = persistence(tmp_path, ManualClock())
-        at_once(filters.register("g", [sql("T", "TagA", kind="TAG")], 1))
+        at_once(filters.register("g", [sql("T", "TagA", kind="TAG")], lambda: 1))
         service.check()
         files.save_now()
         assert not (tmp_path / "consumerFilter.json").exists()
