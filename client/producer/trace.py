@@ -50,7 +50,7 @@ CLOUD_TOPIC: Final = "rmq_sys_TRACE_DATA_"
 """With the region behind it: where traces go with ``access_channel="CLOUD"``."""
 FLUSH_RECORDS: Final = 512
 FLUSH_CHARACTERS: Final = 118_000
-FLUSH_KEY_CHARACTERS: Final = 30_000
+FLUSH_KEY_BYTES: Final = 30_000
 """KEYS is a property, and all properties together have 32767 bytes."""
 FLUSH_AFTER_S: Final = 0.5
 _CLOSE_TIMEOUT_S: Final = 0.5
@@ -153,18 +153,18 @@ class Tracer:
         topic = self._waiting[0].topic
         texts: list[str] = []
         keys: dict[str, None] = {}
-        characters = key_characters = 0
+        characters = key_bytes = 0
         while self._waiting and characters < FLUSH_CHARACTERS:
             waiting = self._waiting[0]
-            more = sum(len(key) + 1 for key in waiting.keys)
-            if waiting.topic != topic or (texts and key_characters + more > FLUSH_KEY_CHARACTERS):
+            more = sum(len(key.encode()) + 1 for key in waiting.keys)
+            if waiting.topic != topic or (texts and key_bytes + more > FLUSH_KEY_BYTES):
                 break
             self._waiting.popleft()
             texts.append(waiting.text)
             characters += len(waiting.text)
-            if key_characters + more <= FLUSH_KEY_CHARACTERS:
+            if key_bytes + more <= FLUSH_KEY_BYTES:
                 keys |= dict.fromkeys(waiting.keys)
-                key_characters += more
+                key_bytes += more
         return topic, "".join(texts), keys
 
     async def _send(self, topic: str, text: str, keys: dict[str, None]) -> None:

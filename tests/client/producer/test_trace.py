@@ -73,12 +73,13 @@ def test_too_many_are_dropped_and_a_broker_that_refuses_them_stops_nobody(
     assert "trace not sent" in caplog.text
 
 
-def test_keys_are_as_many_as_a_broker_takes() -> None:
+@pytest.mark.parametrize("key", ["k" * 997, "键" * 333])
+def test_keys_are_as_many_as_a_broker_takes(key: str) -> None:
     async def scenario() -> None:
         here = world()
         tracer = Tracer(here.instance, "g", "PRODUCE", "Trace")
         for number in range(100):
-            tracer.add(RECORD, (f"{number:03}" + "k" * 997,))
+            tracer.add(RECORD, (f"{number:03}{key}",))
         tracer.add(
             RECORD, ("x" * 40_000,)
         )  # longer than any message can carry: the record leaves all the same
