@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -58,15 +58,15 @@ class PullConsumer(Startable):
             start_from=StartFrom.FIRST,
             pull_batch=properties.get_int(PropertyKeys.PULL_BATCH, _PULL.pull_batch),
             max_cached=properties.get_int(PropertyKeys.PULL_CACHE, _PULL.max_cached),
+            on_revoke=self._revoked,
         )  # fmt: skip
         self._send_back = SendBack(
             self._consumer.instance,
             group,
             _max_redelivery_times(properties),
         )
-        self._unacked: dict[str, tuple[MessageExt, MessageQueue, float]] = {}
-        self._open: dict[MessageQueue, dict[int, None]] = {}
-        """Offsets that were handed out and not acknowledged, in order."""
+        self._unacked: dict[tuple[MessageQueue, int], _HandedOut] = {}
+        """By queue and offset: an id may be that of two, where a producer has sent it twice."""
         self._next: dict[MessageQueue, int] = {}
         self._tasks = TaskSet(f"openmessaging {group}")
 
@@ -90,38 +90,51 @@ class PullConsumer(Startable):
         if not messages:
             return None
         message = messages[0]
-        queue, offset = message.queue, message.queue_offset
-        self._open.setdefault(queue, {})[offset] = None
-        self._next[queue] = offset + 1
-        self._unacked[message.msg_id] = (message, queue, self._consumer.instance.clock.monotonic())
+        self._next[message.queue] = message.queue_offset + 1
+        now = self._consumer.instance.clock.monotonic()
+        self._unacked[message.queue, message.queue_offset] = _HandedOut(
+            message, message.msg_id, now
+        )
         return from_rocketmq(message)
 
     async def ack(self, message_id: str, properties: Properties = None) -> None:
         """The message is done; one that is not known (any more) is ignored. Raises ``OMSError``."""
-        found = self._unacked.pop(message_id, None)
-        if found is not None:
-            await self._finish(found[0], found[1])
+        for place in [at for at, each in self._unacked.items() if each.msg_id == message_id]:
+            await self._finish(place)
 
-    async def _finish(self, message: MessageExt, queue: MessageQueue) -> None:
-        offsets = self._open.get(queue, {})
-        offsets.pop(message.queue_offset, None)
-        await in_words_of_oms(
-            self._consumer.commit({queue: next(iter(offsets), self._next[queue])})
-        )
+    async def _finish(self, place: tuple[MessageQueue, int]) -> None:
+        if self._unacked.pop(place, None) is None:
+            return
+        queue = place[0]
+        others = [offset for other, offset in self._unacked if other == queue]
+        offset = min([self._next[queue], *others])  # a reset may have put the next one back
+        await in_words_of_oms(self._consumer.commit({queue: offset}))
+
+    async def _revoked(self, queues: tuple[MessageQueue, ...]) -> None:
+        """What was handed out of these is their next owner's now, whom nothing that is
+        acknowledged, or expires, of it may move back."""
+        self._unacked = {at: each for at, each in self._unacked.items() if at[0] not in queues}
 
     async def _give_back_expired(self) -> None:
         clock = self._consumer.instance.clock
         while True:
             await clock.sleep(min(_EXPIRE_EVERY_S, self._expires_after))
             before = clock.monotonic() - self._expires_after
-            for msg_id, (message, queue, since) in list(self._unacked.items()):
-                if since <= before:
+            for place, each in list(self._unacked.items()):
+                if each.since <= before and place in self._unacked:
                     try:
-                        await self._send_back(message, FIRST_DELAY_LEVEL)
-                        self._unacked.pop(msg_id, None)
-                        await self._finish(message, queue)
+                        await self._send_back(each.message, FIRST_DELAY_LEVEL)
+                        await self._finish(place)
                     except RocketMQError:
                         continue  # it is tried again in a minute
+
+
+class _HandedOut(NamedTuple):
+    """A message that was handed out, and when (monotonic seconds)."""
+
+    message: MessageExt
+    msg_id: str
+    since: float
 
 
 class MessageContext:

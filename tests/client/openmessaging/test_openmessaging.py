@@ -18,7 +18,11 @@ from aiorocketmq.client.openmessaging import (
     from_rocketmq,
     to_rocketmq,
 )
+from aiorocketmq.client.openmessaging.consumers import PullConsumer
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
+from ...sim import ManualClock
 from ..messages import stored
 
 URL = "openmessaging:rocketmq://h1:9876,h2:9877/ns"
@@ -66,6 +70,78 @@ def test_clients_have_ids_of_their_own_and_consumers_need_a_group() -> None:
         for create in (lambda: point.create_pull_consumer("Q"), point.create_push_consumer):
             with pytest.raises(OMSError, match=r"rmq\.consumer\.group"):
                 create()
+
+    asyncio.run(scenario())
+
+
+class Inner:
+    """What the consumer that asks is made around: hands out messages, notes what is committed."""
+
+    def __init__(self, *messages: MessageExt) -> None:
+        self.instance = self
+        self.clock = ManualClock()
+        self.messages = list(messages)
+        self.committed: list[int] = []
+
+    async def poll(self, _timeout: float, count: int) -> list[MessageExt]:
+        polled, self.messages = self.messages[:count], self.messages[count:]
+        return polled
+
+    async def commit(self, offsets: dict[MessageQueue, int]) -> None:
+        self.committed += offsets.values()
+
+
+async def handed_out(*messages: MessageExt) -> tuple[PullConsumer, Inner]:
+    consumer = MessagingAccessPoint(URL).create_pull_consumer("T", {"rmq.consumer.group": "g"})
+    inner = Inner(*messages)
+    consumer._consumer = inner  # type: ignore[assignment]
+    for _ in messages:
+        await consumer.poll()
+    return consumer, inner
+
+
+def sent(offset: int, msg_id: str) -> MessageExt:
+    return stored(offset, properties={"UNIQ_KEY": msg_id})
+
+
+def test_the_offset_stays_in_front_of_what_is_not_acknowledged() -> None:
+    async def scenario() -> None:
+        consumer, inner = await handed_out(sent(4, "a"), sent(5, "b"), sent(6, "c"))
+        for msg_id in ("b", "a", "unknown", "c"):
+            await consumer.ack(msg_id)
+        assert inner.committed == [4, 6, 7]
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_was_sent_twice_does_not_hold_the_offset_for_ever() -> None:
+    async def scenario() -> None:
+        consumer, inner = await handed_out(sent(4, "a"), sent(5, "a"), sent(6, "c"))
+        await consumer.ack("a")
+        await consumer.ack("c")
+        assert inner.committed[-1] == 7
+
+    asyncio.run(scenario())
+
+
+def test_what_is_read_again_after_a_reset_is_not_passed_over() -> None:
+    async def scenario() -> None:
+        consumer, inner = await handed_out(sent(7, "h"), sent(2, "c"))
+        await consumer.ack("c")
+        assert inner.committed == [3]
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_that_has_gone_is_not_moved_any_more() -> None:
+    async def scenario() -> None:
+        consumer, inner = await handed_out(sent(4, "a"), sent(5, "b"))
+        await consumer._revoked((sent(4, "a").queue,))
+        await consumer.ack("a")
+        inner.messages = [sent(9, "z")]  # it is back
+        await consumer.poll()
+        await consumer.ack("z")
+        assert inner.committed == [10]
 
     asyncio.run(scenario())
 
