@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast, overload
 import msgspec
 
 from ..remoting.errors import RocketMQError
+from ..remoting.protocol.message.compression import CompressionUnavailable
 from ..remoting.protocol.message.message import Message
 from ..remoting.protocol.record.decode import MessageExt
 from .errors import ConfigError, DeserializationError, SerializationError
@@ -101,7 +102,8 @@ class Serializer(ABC, Generic[T]):
 
     def value(self, message: MessageExt) -> T:
         """What was sent. A message that does not say what its body is, as most programs' do not, is
-        read all the same. Raises ``DeserializationError``."""
+        read all the same. Raises ``DeserializationError``, and ``CompressionUnavailable`` where
+        only this machine cannot read it."""
         said = message.properties.get(CONTENT_TYPE)
         if said is not None and not self.accepts(said.partition(";")[0].strip().lower()):
             raise _unreadable(message, f"it is {said[:100]!r}, not {self.content_type}")
@@ -109,6 +111,8 @@ class Serializer(ABC, Generic[T]):
             return self.loads(message.body)
         error = code.failure()
         assert error is not None
+        if isinstance(error, CompressionUnavailable):
+            raise error
         raise _unreadable(message, f"no {self.content_type}: {_told(error)}") from error
 
     def handler(self, function: ValueHandler[T]) -> MessageHandler:

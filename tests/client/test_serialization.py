@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
+import sys
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ from aiorocketmq import (
 )
 from aiorocketmq.client.handlers import delay_level_of, failure_of
 from aiorocketmq.client.serialization import CONTENT_TYPE
+from aiorocketmq.remoting.protocol.message.compression import CompressionUnavailable
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 
 from ..sim import told_of
 from .messages import stored
@@ -128,6 +131,23 @@ def test_a_body_that_cannot_be_read_names_its_message(
     assert str(error).startswith(
         f"topic Order, message {message.msg_id}, {len(body)} bytes: {problem}"
     )
+
+
+@pytest.mark.parametrize("package", ["lz4.frame", "zstandard"])
+def test_what_only_this_machine_cannot_read_is_no_dead_letter(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package for its compression is missing here: elsewhere, or later, it can be read."""
+    monkeypatch.setitem(sys.modules, package, None)
+    message = stored(1, b"packed", topic="Order")
+    kind = {
+        "lz4.frame": MessageSysFlag.COMPRESSION_LZ4,
+        "zstandard": MessageSysFlag.COMPRESSION_ZSTD,
+    }
+    message.sys_flag |= MessageSysFlag.COMPRESSED | kind[package]
+    with pytest.raises(CompressionUnavailable) as raised:
+        ORDERS.value(message)
+    assert delay_level_of(message, raised.value) == 0
 
 
 def test_a_body_as_deep_as_a_well_is_refused() -> None:
