@@ -16,7 +16,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet, happens_within
 from ..errors import SuspendQueue
-from ..handlers import Call, failure_of, is_unreadable
+from ..handlers import Call, delay_level_of, failure_of
 from .backlog import Backlog
 from .consumption import FAIR_SHARE
 from .owned_queue import OwnedQueue
@@ -184,11 +184,12 @@ class OrderedConsumption:
         self, messages: list[MessageExt], failure: BaseException
     ) -> list[MessageExt]:
         """Those whose attempt is not the last one, which is counted. What was tried often enough,
-        or cannot be read at all, is passed on."""
+        cannot be read at all, or is given up by its handler, is passed on."""
         again = []
         for message in messages:
             may = message.reconsume_times < self._max_reconsume_times
-            if (may and not is_unreadable(message, failure)) or not await self._passed_on(message):
+            may &= delay_level_of(message, failure) >= 0
+            if may or not await self._passed_on(message):
                 message.reconsume_times += 1
                 again.append(message)
         return again

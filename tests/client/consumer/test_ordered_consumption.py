@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiorocketmq.client.consumer.ordered_consumption import OrderedConsumption, OrderedRetries
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
 from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
-from aiorocketmq.client.errors import DeserializationError, SuspendQueue
+from aiorocketmq.client.errors import DeserializationError, RetryLater, SuspendQueue
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -191,6 +191,26 @@ def test_what_cannot_be_read_does_not_stop_its_queue() -> None:
         scene.owned[0].put(pulled(0, 1, following=2))
         await scene.work_until(lambda: scene.offset() == 2)
         assert (scene.dead, scene.handled) == ([0], [(0, 0), (0, 1)])
+
+    asyncio.run(main())
+
+
+def test_what_its_handler_gives_up_does_not_stop_its_queue() -> None:
+    """Otherwise than with another level, which means again in an ordered queue."""
+
+    async def main() -> None:
+        scene = Scene()
+        levels = {0: RetryLater(-1), 1: RetryLater(5)}
+        scene.failing = lambda message: (
+            levels.get(message.queue_offset) if message.reconsume_times == 0 else None
+        )
+        scene.owned[0].put(pulled(0, 1, following=2))
+        await scene.work_until(lambda: len(scene.tasks) == 1)
+        assert (scene.dead, scene.offset()) == ([0], 1)
+        await asyncio.sleep(0)
+        scene.clock.advance(1.0)
+        await scene.work_until(lambda: scene.offset() == 2)
+        assert (scene.dead, scene.handled) == ([0], [(0, 0), (0, 1), (0, 1)])
 
     asyncio.run(main())
 
