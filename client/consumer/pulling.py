@@ -27,7 +27,7 @@ log: Final = logging.getLogger(__name__)
 
 ERROR_DELAY = 1.0
 FLOW_CONTROL_DELAY = 0.02
-MAX_IDLE_MS = 120_000
+MAX_IDLE_S = 120.0
 _GRACE = 15.0
 """The broker holds a pull a little longer than it was asked to: that is no timeout yet."""
 
@@ -195,6 +195,7 @@ class QueuePuller:
         self.queue = request.queue
         self.next_offset: int = request.offset
         self.last_pull_ms: int = member.instance.clock.time_ms()
+        self._last_pull = member.instance.clock.monotonic()
         self.is_gone: bool = False
         """The topic is not there; it may be another one when it is back."""
         self._waits = True
@@ -274,9 +275,10 @@ class QueuePuller:
         return pulled.status is PullStatus.NO_MATCHED_MSG and pulled.next_offset <= self.next_offset
 
     def stalled(self) -> bool:
-        """It should pull, but nothing has come back for two minutes: neither messages nor an
-        error."""
-        return not self._waits and self._instance.clock.time_ms() - self.last_pull_ms > MAX_IDLE_MS
+        """It should pull, but nothing has come back for two minutes, or for longer than a broker
+        may hold a pull: neither messages nor an error."""
+        longest = max(MAX_IDLE_S, self._settings.suspend + 2 * _GRACE)
+        return not self._waits and self._instance.clock.monotonic() - self._last_pull > longest
 
     async def _pull(self) -> Pulled:
         """One request, unless damage has other replicas asked too. Raises ``RemotingError``,
@@ -298,7 +300,7 @@ class QueuePuller:
             if commit_offset > 0:
                 sys_flag |= PullSysFlag.COMMIT_OFFSET
         self.last_pull_ms = instance.clock.time_ms()
-        began = instance.clock.monotonic()
+        began = self._last_pull = instance.clock.monotonic()
         pulled = await self._ask(address, sys_flag, commit_offset, settings.suspend + _GRACE)
         self._broker_id = pulled.suggested_broker_id
         if pulled.damaged:

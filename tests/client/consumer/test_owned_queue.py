@@ -277,7 +277,8 @@ def test_limits_have_to_be_positive(bad: CacheLimits) -> None:
         checked_limits(bad)
 
 
-def test_a_pull_that_does_not_come_back_is_noticed() -> None:
+@pytest.mark.parametrize(("suspend", "longest"), [(1.0, 120.0), (600.0, 630.0)])
+def test_a_pull_that_does_not_come_back_is_noticed(suspend: float, longest: float) -> None:
     """Waiting for room is no stall, however long it takes."""
 
     async def main() -> None:
@@ -286,7 +287,7 @@ def test_a_pull_that_does_not_come_back_is_noticed() -> None:
         (queue,) = broker.know_topic(instance, "T", 1)
         member = member_of(instance, NotingOwner(), "T")
         gate = asyncio.Event()
-        settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
+        settings = PullSettings(32, suspend, 0, commits_on_pull=True)
         owned = OwnedQueue(
             PullRequest(member, queue, SUBSCRIPTION, settings, 0),
             CacheLimits(),
@@ -305,7 +306,12 @@ def test_a_pull_that_does_not_come_back_is_noticed() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         assert not owned.pulling.stalled()
-        broker.clock.advance(121)
+        broker.clock.put_forward(3600)
+        assert not owned.pulling.stalled(), "the clock on the wall says nothing"
+        broker.clock.put_forward(-7200)
+        broker.clock.advance(longest)
+        assert not owned.pulling.stalled()
+        broker.clock.advance(1)
         assert owned.pulling.stalled()
         await tasks.close()
         await instance.remoting.close()
