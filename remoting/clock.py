@@ -34,3 +34,9 @@ class Clock(Protocol):
         """Call after that many seconds of this clock, on the running loop. For what waits often:
         a task that sleeps takes several turns of the loop."""
         ...
+
+
+def steady_ms(clock: Clock) -> int:
+    """Milliseconds that never jump: for how long ago something is, when the clock on the wall may
+    be put forward meanwhile."""
+    return round(clock.monotonic() * 1000)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, steady_ms
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.outages import Outages
@@ -82,14 +82,11 @@ class ClientProcessor:
         """Who else is in a group is told of a change before this answer leaves."""
         data = self._read_heartbeat(body, ctx)
         consumers, producers = data.consumer_data_set, data.producer_data_set
-        language = ctx.language
         refused: RequestError | None = None
         for number, consumer in enumerate(consumers, 1):
             if ctx.connection.closed:  # since the last slice
                 return Reply()
-            channel = ClientChannel(
-                ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms
-            )
+            channel = self._channel(data.client_id, ctx)
             refused = (yield from self._register_consumer(consumer, channel)) or refused
             if number % _AT_ONCE == 0:
                 yield
@@ -98,14 +95,23 @@ class ClientProcessor:
                 yield
             if ctx.connection.closed:
                 return Reply()
-            channel = ClientChannel(
-                ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms
-            )
+            channel = self._channel(data.client_id, ctx)
             if self._producers.register(producer.group_name, channel):
                 log.info("producer joins group=%s %r", producer.group_name, channel)
         if refused is not None:
             raise refused
         return Reply()
+
+    def _channel(self, client_id: str, ctx: Context) -> ClientChannel:
+        """For each group another one."""
+        return ClientChannel(
+            ctx.connection,
+            client_id,
+            ctx.language,
+            ctx.version,
+            ctx.received_at_ms,
+            steady_ms(self._clock),
+        )
 
     def _read_heartbeat(self, body: Body, ctx: Context) -> HeartbeatData:
         """Raises ``RequestError`` for one that is over the limits, ``BodyError``."""

@@ -3,7 +3,7 @@ B.5)."""
 
 from __future__ import annotations
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, steady_ms
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.lock import (
@@ -13,7 +13,7 @@ from ...remoting.protocol.bodies.lock import (
 )
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import NoFields
-from ..state.queue_locks import QueueLocks, lock_time_ms
+from ..state.queue_locks import QueueLocks
 
 
 class QueueLockProcessor:
@@ -32,7 +32,7 @@ class QueueLockProcessor:
         """Never an error: the answer names the queues that the client holds now."""
         wanted = decode_request_body(LockBatchRequestBody, body)
         held = self._locks.lock(
-            wanted.consumer_group, wanted.client_id, wanted.mq_set, lock_time_ms(self._clock)
+            wanted.consumer_group, wanted.client_id, wanted.mq_set, steady_ms(self._clock)
         )
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
 

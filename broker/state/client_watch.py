@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, steady_ms
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ..config.config import BrokerConfig
 from .clients import Consumers, Producers
-from .queue_locks import QueueLocks, lock_time_ms
+from .queue_locks import QueueLocks
 
 if TYPE_CHECKING:
     from ...remoting.peer import Peer
@@ -46,22 +46,23 @@ class ClientWatch:
     async def run(self) -> None:
         while True:
             await self._clock.sleep(SCAN_INTERVAL_S)
-            self.scan(self._clock.time_ms())
+            self.scan()
 
-    def scan(self, now_ms: int) -> None:
+    def scan(self) -> None:
         """Close clients without a heartbeat for 120 s and tell their groups; forget expired queue
         locks.
 
         The original mostly fails to tell them (quirk): the member is gone from the table when its
         close is seen.
         """
+        now_ms = steady_ms(self._clock)
         producers = self._producers.expire(now_ms)
         consumers = self._consumers.expire(now_ms)
         for connection in {*producers.connections, *consumers.connections}:
             connection.close("no heartbeat of its client")
         for group in consumers.changed_groups:
             self.notify(group)
-        self._locks.purge(lock_time_ms(self._clock))
+        self._locks.purge(now_ms)
 
     def on_disconnect(self, connection: Peer) -> None:
         """A connection has ended: its client is no member of any group any more."""

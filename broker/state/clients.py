@@ -46,6 +46,9 @@ class ClientChannel(msgspec.Struct, eq=False):
     language: LanguageCode | None
     version: int
     last_update_ms: int
+    """When its last heartbeat came, by the clock on the wall."""
+    heard_ms: int
+    """The same by one that never jumps."""
     wanted: frozenset[tuple[str, str, frozenset[str]]] = frozenset()
     """Topics, kinds of expression and expressions, where the members of its group share the
     messages."""
@@ -237,7 +240,7 @@ class _Groups(Generic[G]):
             (group.name, channel)
             for group in self._groups.values()
             for channel in group.channels.values()
-            if now_ms - channel.last_update_ms > CLIENT_EXPIRED_MS
+            if now_ms - channel.heard_ms > CLIENT_EXPIRED_MS
         ]
         for name, channel in silent:
             log.warning(

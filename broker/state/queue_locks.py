@@ -2,7 +2,8 @@
 §8).
 
 A lock belongs to a client of a group and lasts 60 s after its owner asked for it the last time.
-Pure: time is an argument.
+Pure: time is an argument, one that never jumps (``steady_ms``): were the clock on the wall put
+forward, another client would get a queue whose owner is still at work in it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ...remoting.protocol.message.message_queue import MessageQueue
 
@@ -89,12 +89,6 @@ class QueueLocks:
             return False
         self._locks[key] = _Lock(client_id, now_ms)
         return True
-
-
-def lock_time_ms(clock: Clock) -> int:
-    """``now_ms`` of these locks, which never jumps: were the clock on the wall put forward, another
-    client would get a queue whose owner is still at work in it."""
-    return round(clock.monotonic() * 1000)
 
 
 def _is_expired(lock: _Lock, now_ms: int) -> bool:

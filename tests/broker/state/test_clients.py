@@ -40,7 +40,7 @@ def connection(name: str) -> Connection:
 
 
 def channel(at: Connection, now_ms: int = 0, client_id: str = "c") -> ClientChannel:
-    return ClientChannel(at, client_id, LanguageCode.JAVA, 409, now_ms)
+    return ClientChannel(at, client_id, LanguageCode.JAVA, 409, now_ms, now_ms)
 
 
 def consumer(group: str, *topics: str, version: int = 1, **more: Any) -> ConsumerData:
