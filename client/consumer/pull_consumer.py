@@ -489,14 +489,13 @@ class PullConsumer(Startable):
     async def _commit_regularly(self) -> None:
         while True:
             await self.instance.clock.sleep(self._options.commit_interval)
-            await self._persist(list(self._streams))
+            await self._persist(list(self._streams.values()))
 
-    async def _persist(self, queues: list[MessageQueue]) -> None:
-        for queue in queues:
-            stream = self._streams[queue]
+    async def _persist(self, streams: list[PullStream]) -> None:
+        for stream in streams:
             if not stream.pulling.is_gone:
-                self._member.offsets.update(queue, stream.done, only_forwards=False)
-        await self._member.offsets.persist(queues)
+                self._member.offsets.update(stream.queue, stream.done, only_forwards=False)
+        await self._member.offsets.persist(stream.queue for stream in streams)
 
     # --- queues come and go (QueueOwner)
     # ----------------------------------------------------------------------------
@@ -524,13 +523,12 @@ class PullConsumer(Startable):
         for queue in ours:
             self._streams.pause(self._streams[queue])
         await self._member.callbacks.revoked(ours)
-        for queue in ours:
-            self._streams[queue].drop()
-        if self._options.auto_commit:
-            await self._persist(ours)
-        for queue in ours:
-            del self._streams[queue]
+        gone = [each for queue in ours if (each := self._streams.pop(queue, None)) is not None]
+        for stream in gone:
+            stream.drop()
         self._streams.less()
+        if self._options.auto_commit:
+            await self._persist(gone)
         return queues
 
     def stalled(self) -> list[MessageQueue]:

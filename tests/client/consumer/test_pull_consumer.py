@@ -41,7 +41,8 @@ class Scene:
         self.broker.answers[PULL] = lambda request: answer(0, request.queue_offset + 2, "a", "a")
         self.instance = self.broker.instance()
         self.queues = self.broker.know_topic(self.instance, "T", 3)
-        self.consumer = PullConsumer("g", instance=self.instance, auto_commit=False, **options)
+        options = {"auto_commit": False, **options}
+        self.consumer = PullConsumer("g", instance=self.instance, **options)
 
     @property
     def pulls(self) -> list[PullMessageRequest]:
@@ -183,6 +184,30 @@ def test_who_seeks_in_a_queue_that_goes_meanwhile_does_not_get_it_back(where: st
                 await scene.consumer.poll(0, 100)
                 await scene.rest()
             assert before == len([pull for pull in scene.pulls if pull.queue_id == queue.queue_id])
+
+    asyncio.run(main())
+
+
+def test_a_queue_is_gone_while_its_offset_is_told() -> None:
+    """Who seeks in it meanwhile would have it read for good, whoever gives it up as well find
+    nothing."""
+
+    async def main() -> None:
+        scene = Scene(max_cached=4, auto_commit=True)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues[:1])
+            await scene.rest()
+            await scene.consumer.poll(0, 1)
+            await scene.consumer.poll(0, 1)
+            giving = [
+                asyncio.create_task(scene.consumer.give_up(scene.queues[:1])) for _ in range(2)
+            ]
+            await asyncio.sleep(0)
+            with pytest.raises(ClientStateError, match="not assigned"):
+                await scene.consumer.seek_to_begin(scene.queues[0])
+            await asyncio.gather(*giving)
+            (told,) = scene.broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
+            assert told.commit_offset == 1
 
     asyncio.run(main())
 
