@@ -33,6 +33,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_retry_topic
+from ...remoting.services import happens_within
 from ..cluster.answers import answer_body
 from ..cluster.instance import ClientInstance
 from ..cluster.route_cache import TopicRoute
@@ -222,14 +223,14 @@ class GroupMember:
 
     async def run(self) -> None:
         """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried
-        again, ever less often."""
+        again, ever less often, and whenever something has changed."""
         pause = FIRST_RETRY_INTERVAL
         while True:
             self._wake.clear()
             if await self.rebalance():
                 pause = FIRST_RETRY_INTERVAL
             else:
-                await self.instance.clock.sleep(pause)
+                await happens_within(self._wake, pause, self.instance.clock)
                 pause = min(2 * pause, REBALANCE_INTERVAL)
                 self._wake.set()
             await self._wake.wait()

@@ -101,6 +101,33 @@ def test_a_topic_that_nobody_has_is_told_once_a_minute(caplog: pytest.LogCapture
     assert lines() == TWO_MINUTES
 
 
+def test_what_is_not_settled_does_not_keep_members_from_being_noticed() -> None:
+    """Of a topic that nobody has made yet, say, while others of the group come and go."""
+
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        queues, owner = broker.know_topic(instance, "T"), NotingOwner()
+        member = member_of(instance, owner, "T")
+        member.subscribe(tag_subscription("Missing", "*", 1))
+        running = asyncio.create_task(member.run())
+        asked = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        for times in range(1, 10):  # each pause is twice as long
+            while len(broker.requests(asked)) < times:
+                await asyncio.sleep(0)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            if times < 9:
+                broker.clock.advance(20.0)
+        broker.members.append(f"{instance.client_id}-another")
+        member.wake()
+        async with asyncio.timeout(10):
+            while not owner.given_up:
+                await asyncio.sleep(0)
+        assert owner.given_up == queues[2:]
+        running.cancel()
+
+    play(scene)
+
+
 @pytest.mark.parametrize("trouble", ["members", "strategy", "no list"])
 def test_without_a_division_everything_stays(trouble: str) -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
