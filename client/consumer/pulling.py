@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from ...remoting.errors import BrokerError, ConnectError, ConnectionLostError, RemotingError
 from ...remoting.outages import Cause
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
+from ...remoting.protocol.bodies.route import MASTER_ID
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ...remoting.protocol.message.dispatched import dispatched_numbers
@@ -207,7 +208,7 @@ class QueuePuller:
         self._settings = request.settings
         self._target = target
         self._filter = TagFilter(subscription)
-        self._broker_id = 0
+        self._broker_id = MASTER_ID
         self._cause: Cause | None = None
         """What keeps it from being pulled at present."""
 
@@ -387,6 +388,7 @@ class QueuePuller:
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
             await self._instance.clock.sleep(FLOW_CONTROL_DELAY)
             return
+        self._broker_id = MASTER_ID  # a slave that fails suggests nobody else
         kind = error.code if isinstance(error, BrokerError) else "unreachable"
         cause = ("pull", self._member.group, self.queue.broker_name, kind)
         self._is_told(cause)

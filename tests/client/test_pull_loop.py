@@ -7,11 +7,15 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from msgspec import structs
 
+from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
-from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
+from aiorocketmq.client.consumer.pulling import Pulled, PullRequest, PullSettings, PullStatus
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.errors import BrokerError, ConnectError, RequestTimeout
+from aiorocketmq.remoting.protocol.bodies.route import BrokerData
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.pull import (
@@ -26,7 +30,7 @@ from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
 from .messages import HOST
-from .scripted_broker import NotingOwner, ScriptedBroker, member_of
+from .scripted_broker import BROKER, NotingOwner, ScriptedBroker, member_of, route_of
 
 PULL = RequestCode.PULL_MESSAGE
 
@@ -166,6 +170,40 @@ def test_a_slave_that_has_less_than_was_read_is_not_asked_without_a_pause() -> N
             assert scene.pulls[seen].queue_offset == 5
             for _ in range(5):
                 await asyncio.sleep(0)
+        await scene.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "trouble", [RequestTimeout("no word"), ConnectError("nobody"), BrokerError(1, "no", "slave:1")]
+)
+def test_after_a_slave_has_failed_the_master_is_asked(trouble: Exception) -> None:
+    """It may be in the route for minutes, and nobody else would suggest another one."""
+
+    async def main() -> None:
+        scene = Scene()
+        two = [BrokerData(cluster="C", broker_name=BROKER, broker_addrs={0: "m:1", 1: "slave:1"})]
+        route = topic_route("T", structs.replace(route_of(1), broker_datas=two))
+        scene.member.instance.routes._store(route)
+        asked: list[str] = []
+
+        async def ask(address: str, *_: object) -> Pulled:
+            asked.append(address)
+            if len(asked) == 1:
+                return Pulled(PullStatus.NO_NEW_MSG, [], 5, 0, 5, suggested_broker_id=1)
+            if len(asked) == 2:
+                raise trouble
+            scene.gate.clear()
+            return Pulled(PullStatus.NO_NEW_MSG, [], 5, 0, 5, suggested_broker_id=0)
+
+        scene.owned.pulling._ask = ask  # type: ignore[assignment]
+        scene.owned.start(scene.tasks)
+        async with asyncio.timeout(10):
+            while len(asked) < 3:
+                scene.broker.clock.advance(1.0)
+                await asyncio.sleep(0)
+        assert asked == ["m:1", "slave:1", "m:1"]
         await scene.close()
 
     asyncio.run(main())
