@@ -401,7 +401,11 @@ class PullConsumer(Startable):
             self._check_running()
         if offsets is None:
             self.mark_done()
-            wanted = {queue: stream.done for queue, stream in self._streams.items()}
+            wanted = {
+                queue: stream.done
+                for queue, stream in self._streams.items()
+                if not stream.pulling.is_gone
+            }
         else:
             wanted = {
                 wrap_queue(queue, self._namespace): offset

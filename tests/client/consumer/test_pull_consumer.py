@@ -212,6 +212,27 @@ def test_a_queue_is_gone_while_its_offset_is_told() -> None:
     asyncio.run(main())
 
 
+def test_what_was_pulled_ahead_of_a_topic_that_is_away_is_not_committed() -> None:
+    """It may be back, as where a broker had not heard of it yet: then that has to be read."""
+
+    async def main() -> None:
+        scene = Scene()
+        answers = scene.broker.answers
+        pull, gone = answers[PULL], Reply(int(ResponseCode.TOPIC_NOT_EXIST), remark="which one?")
+        answers[PULL] = lambda request: gone if request.queue_offset >= 4 else pull(request)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues[:1])
+            (message,) = await scene.consumer.poll(1, 1)
+            await scene.rest()
+            await scene.consumer.commit()
+            assert scene.broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET) == []
+            await scene.consumer.commit({message.queue: 1})
+            (told,) = scene.broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
+            assert told.commit_offset == 1
+
+    asyncio.run(main())
+
+
 def test_another_expression_counts_although_it_could_not_be_assigned_the_first_time() -> None:
     async def main() -> None:
         scene = Scene(max_cached=4)
