@@ -152,6 +152,10 @@ class OwnedQueue:
         self._room.set()
         self._offsets.update(self.queue, offset, only_forwards=False)
 
+    @property
+    def consumed(self) -> int | None:
+        return self._offsets.get(self.queue)
+
     def _is_full(self) -> bool:
         held, limits = self.process_queue, self.limits
         return (

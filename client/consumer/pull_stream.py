@@ -119,6 +119,10 @@ class PullStream:
         self.delivered = self.done = offset
         self._room.set()
 
+    @property
+    def consumed(self) -> int:
+        return self.done
+
     # --- being consumed
     # ---------------------------------------------------------------------------------------------
 

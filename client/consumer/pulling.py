@@ -159,6 +159,11 @@ class PullTarget(Protocol):
         """The broker corrected the offset: forget what was pulled, go on there."""
         ...
 
+    @property
+    def consumed(self) -> int | None:
+        """Everything in front of this offset is done with, as far as that is known."""
+        ...
+
 
 class PullSettings(NamedTuple):
     """How a consumer pulls."""
@@ -238,13 +243,13 @@ class QueuePuller:
                 self._instance.outages.works(self._cause, who=self.queue)
                 self._cause = None
             if pulled.status is PullStatus.OFFSET_ILLEGAL:
+                pulled = pulled._replace(next_offset=self._corrected(pulled.next_offset))
                 self._instance.outages.occurs(
                     log,
                     ("out of range", self._member.group, self.queue),
                     "offset out of range group=%s queue=%s/%s/%d asked=%d goes on at=%d",
                     self._member.group, *self.queue, self.next_offset, pulled.next_offset,
                 )  # fmt: skip
-                self._target.restart(pulled.next_offset)
                 await self._instance.clock.sleep(ERROR_DELAY)
             is_stuck = self._is_stuck(pulled)
             self.next_offset = pulled.next_offset
@@ -254,6 +259,17 @@ class QueuePuller:
                 await self._instance.clock.sleep(ERROR_DELAY)
             elif self._settings.interval and pulled.status is PullStatus.FOUND:
                 await self._instance.clock.sleep(self._settings.interval)
+
+    def _corrected(self, offset: int) -> int:
+        """Where to go on, after the broker has said that ``offset`` is the nearest that there is.
+        Where its queue ends in front of what was pulled, as a replica's that was behind, part of
+        what was not consumed yet may be there still. Where it begins behind that, what is held is
+        held."""
+        if offset < self.next_offset:
+            consumed = self._target.consumed
+            offset = offset if consumed is None else min(offset, consumed)
+            self._target.restart(offset)
+        return offset
 
     def _topic_is_gone(self) -> None:
         """What of it is in hand is history, and so is how far we got: in a topic of that name that

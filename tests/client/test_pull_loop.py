@@ -209,23 +209,53 @@ def test_after_a_slave_has_failed_the_master_is_asked(trouble: Exception) -> Non
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("corrected", [50, 2])
-def test_an_offset_out_of_range_is_corrected_in_both_directions(corrected: int) -> None:
+@pytest.mark.parametrize(
+    ("corrected", "goes_on"),
+    [(15, 5), (5, 5), (2, 2)],  # the queue ends in what is held, in front of it, or before that
+)
+def test_what_is_not_consumed_yet_is_read_again_where_a_queue_ends_earlier(
+    corrected: int, goes_on: int
+) -> None:
+    """A replica that was behind leads now: the rest it has, and what it lacks will be others."""
+
     async def main() -> None:
         scene = Scene(
-            answer(ResponseCode.SUCCESS, 6, "a"),
+            answer(ResponseCode.SUCCESS, 25, *"a" * 20),
             answer(ResponseCode.PULL_OFFSET_MOVED, corrected),
-            answer(ResponseCode.PULL_NOT_FOUND, corrected),
+            answer(ResponseCode.PULL_NOT_FOUND, goes_on),
         )
-        await scene.play(lambda: scene.committed == corrected)
+        await scene.play(lambda: len(scene.pulls) == 2)
         before = scene.owned.process_queue
         scene.broker.clock.advance(1.0)
         async with asyncio.timeout(10):
             while len(scene.pulls) < 3:
                 await asyncio.sleep(0)
-        assert scene.pulls[2].queue_offset == corrected
+        assert (scene.pulls[2].queue_offset, scene.committed) == (goes_on, goes_on)
         scene.owned.finish(before, scene.submitted)  # held before the correction
-        assert scene.committed == corrected
+        assert scene.committed == goes_on
+        await scene.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_held_is_consumed_where_a_queue_begins_later() -> None:
+    async def main() -> None:
+        scene = Scene(
+            answer(ResponseCode.SUCCESS, 6, "a"),
+            answer(ResponseCode.PULL_OFFSET_MOVED, 50),
+            answer(ResponseCode.PULL_NOT_FOUND, 50),
+            answer(ResponseCode.PULL_NOT_FOUND, 50),
+        )
+        await scene.play(lambda: len(scene.pulls) == 2)
+        scene.broker.clock.advance(1.0)
+        async with asyncio.timeout(10):
+            while len(scene.pulls) < 3:
+                await asyncio.sleep(0)
+        assert (scene.pulls[2].queue_offset, scene.committed) == (50, 5)
+        scene.owned.finish(scene.owned.process_queue, scene.submitted)
+        async with asyncio.timeout(10):
+            while scene.committed != 50:
+                await asyncio.sleep(0)
         await scene.close()
 
     asyncio.run(main())

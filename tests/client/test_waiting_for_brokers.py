@@ -203,6 +203,10 @@ class OnePull:
     def put(self, pulled: Pulled) -> None:
         self.pulled.set_result(pulled)
 
+    @property
+    def consumed(self) -> int | None:
+        return None
+
     def restart(self, _offset: int) -> None:
         raise AssertionError
 

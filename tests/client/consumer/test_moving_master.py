@@ -39,6 +39,10 @@ class OnePullAtATime:
     def put(self, _pulled: Pulled) -> None:
         self.pulled += 1
 
+    @property
+    def consumed(self) -> int | None:
+        return None
+
     def restart(self, _offset: int) -> None:
         raise AssertionError
 

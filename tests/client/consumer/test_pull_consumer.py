@@ -212,6 +212,28 @@ def test_a_queue_is_gone_while_its_offset_is_told() -> None:
     asyncio.run(main())
 
 
+def test_what_was_not_handed_out_is_read_again_where_a_queue_ends_earlier() -> None:
+    async def main() -> None:
+        scene = Scene()
+        answers = scene.broker.answers
+        pull, ends = answers[PULL], answer(ResponseCode.PULL_OFFSET_MOVED, 3)
+        answers[PULL] = lambda request: ends if request.queue_offset >= 4 else pull(request)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues[:1])
+            for offset in (0, 1):
+                (message,) = await scene.consumer.poll(1, 1)
+                assert message.queue_offset == offset
+            await scene.rest()
+            answers[PULL] = pull
+            scene.broker.clock.advance(1.0)
+            again: list[int] = []
+            while len(again) < 4:
+                again += [each.queue_offset for each in await scene.consumer.poll(1, 1)]
+            assert again == [1, 2, 3, 4]  # 1 was handed out, and did not count as done yet
+
+    asyncio.run(main())
+
+
 def test_what_was_pulled_ahead_of_a_topic_that_is_away_is_not_committed() -> None:
     """It may be back, as where a broker had not heard of it yet: then that has to be read."""
 
