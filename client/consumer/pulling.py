@@ -1,5 +1,8 @@
 """Pulling messages out of one queue, for as long as it is ours (client.md §4.5; class
-PullAPIWrapper)."""
+PullAPIWrapper).
+
+One file, though over 400 lines: what an answer says, and what follows from it, is read together.
+"""
 
 from __future__ import annotations
 
