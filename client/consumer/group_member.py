@@ -109,8 +109,10 @@ class GroupMember:
         self._allocate = allocate
         self._start = start
         self._wake = asyncio.Event()
-        self._stale: set[str] = set()
-        """Topics that are pulled by an expression which is not the present one."""
+        self._read_by: dict[MessageQueue, SubscriptionData] = {}
+        """What our queues are pulled by; perhaps not what is subscribed at present."""
+        self._versions: dict[str, int] = {}
+        """The last one of each topic that was ever subscribed."""
         self._unchecked: set[str] = set()
         """Topics whose SQL expression no broker has seen yet."""
         self.refused: ExpressionRefused | None = None
@@ -139,15 +141,15 @@ class GroupMember:
 
     def subscribe(self, subscription: SubscriptionData) -> None:
         """Add or replace the subscription of a topic; takes effect at the next rebalance."""
-        before = self.subscriptions.get(subscription.topic)
-        if before is not None and not same_expression(before, subscription):
-            self._stale.add(subscription.topic)
-            if subscription.sub_version <= before.sub_version:  # brokers take only what is newer
-                subscription = replace(subscription, sub_version=before.sub_version + 1)
-        self.subscriptions[subscription.topic] = subscription
-        self._unchecked.discard(subscription.topic)
+        topic = subscription.topic
+        version = max(subscription.sub_version, self._versions.get(topic, -1) + 1)
+        if version != subscription.sub_version:  # brokers take only what is newer
+            subscription = replace(subscription, sub_version=version)
+        self._versions[topic] = version
+        self.subscriptions[topic] = subscription
+        self._unchecked.discard(topic)
         if subscription.expression_type != TAG:
-            self._unchecked.add(subscription.topic)
+            self._unchecked.add(topic)
         self._changed = True
         self.wake()
 
@@ -303,10 +305,7 @@ class GroupMember:
         anew = self._to_be_taken_anew(topic, owned)
         lost = sorted_queues(owned.difference(assigned) | anew)
         gained = sorted_queues(set(assigned).difference(owned - anew))
-        self._stale.discard(topic)
         released = await self._release(lost)
-        if not released and self.owned & anew:
-            self._stale.add(topic)  # they are still pulled by the old expression
         taken = await self._take_all([queue for queue in gained if queue not in self.owned])
         if lost or gained:
             log.info(
@@ -340,8 +339,14 @@ class GroupMember:
         """Queues that are ours and have to begin from what the broker knows: another expression, a
         lock that was somebody else's meanwhile, a pull that does not come back
         (``rocketmq.client.pull.pullMaxIdleTime`` of the original)."""
-        if topic in self._stale:
-            return owned
+        wanted = self.subscriptions.get(topic)
+        stale = {
+            queue
+            for queue in owned
+            if (read_by := self._read_by.get(queue)) is not None
+            and wanted is not None
+            and not same_expression(read_by, wanted)
+        }
         stalled = owned.intersection(self._owner.stalled())
         for queue in stalled:
             self._outages.occurs(
@@ -351,7 +356,7 @@ class GroupMember:
                 self.group,
                 *queue,
             )
-        return stalled | (owned & self.lost)
+        return stale | stalled | (owned & self.lost)
 
     def _lock_refused(self, queue: MessageQueue) -> None:
         if queue in self.owned and queue not in self.lost:
@@ -432,6 +437,7 @@ class GroupMember:
             await self._unlock([queue])
             return
         self.owned.add(queue)
+        self._read_by[queue] = self.subscriptions[queue.topic]
         self.callbacks.began(queue)
         self.offsets.update(queue, offset, only_forwards=False)
         self._owner.take(queue, offset)
@@ -444,6 +450,7 @@ class GroupMember:
         self.owned.difference_update(given)
         self.lost.difference_update(given)
         for queue in given:
+            self._read_by.pop(queue, None)
             self.offsets.forget(queue)
         await self._unlock(given)
         return len(given) == len(queues)
