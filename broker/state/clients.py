@@ -112,7 +112,9 @@ class ConsumerGroup(msgspec.Struct, eq=False):
         """Take over the subscriptions of a heartbeat. Whether a topic came or went; a newer version
         is no change.
 
-        A client that leaves the version out gets the broker's clock.
+        A client that leaves the version out gets the broker's clock. What no member asks for any
+        more gives way whatever the version, which is its client's clock: that may have been ahead,
+        and members that are started anew one after the other would never get what they want.
         """
         come: list[str] = []
         named = set()
@@ -127,7 +129,11 @@ class ConsumerGroup(msgspec.Struct, eq=False):
                     if data.sub_string is None
                     else f"{data.topic} {data.sub_string:.100}"
                 )
-            if old is None or data.sub_version > old.sub_version:
+            if (
+                old is None
+                or data.sub_version > old.sub_version
+                or self._is_abandoned(old.data, data)
+            ):
                 self.subscriptions[data.topic] = Subscription(data)
         if come:
             log.info(
@@ -146,6 +152,13 @@ class ConsumerGroup(msgspec.Struct, eq=False):
             for topic in gone:
                 del self.subscriptions[topic]
         return bool(come or gone)
+
+    def _is_abandoned(self, old: SubscriptionData, new: SubscriptionData) -> bool:
+        """Something else is asked for, and nobody who shares the messages asks for that."""
+        asked = _wanted(old)
+        return _wanted(new) != asked and not any(
+            asked in each.wanted or not each.wanted for each in self.channels.values()
+        )
 
     def find(self, client_id: str) -> ClientChannel | None:
         """The member of that id."""
@@ -308,10 +321,13 @@ class Consumers(_Groups[ConsumerGroup]):
 def wanted_of(data: ConsumerData) -> frozenset[tuple[str, str, frozenset[str]]]:
     """What a member subscribes; tags in any order. Not every client asks for its retry topic."""
     return frozenset(
-        (each.topic, each.expression_type, frozenset(each.tags_set or (each.sub_string or "",)))
-        for each in data.subscription_data_set
-        if not is_retry_topic(each.topic)
+        _wanted(each) for each in data.subscription_data_set if not is_retry_topic(each.topic)
     )
+
+
+def _wanted(data: SubscriptionData) -> tuple[str, str, frozenset[str]]:
+    wanted = frozenset(data.tags_set or (data.sub_string or "",))
+    return data.topic, data.expression_type, wanted
 
 
 def _tell_conflicts(

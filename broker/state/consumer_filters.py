@@ -195,19 +195,18 @@ class ConsumerFilters:
         self._kill(group, now_ms, frozenset())
 
     def _register(self, group: str, wanted: Subscription, now_ms: int) -> None:
-        """Among the living only a higher version replaces a filter. A dead one comes back to life
-        with its own expression, and gives way to another one whatever the versions: clocks of
-        clients differ.
+        """A filter gives way to another expression, and to the same one of a higher version; which
+        of several the group wants is known already (``clients.py``). A dead one comes back to life
+        with its own expression.
         """
         old = self.get(wanted.topic, group)
-        if old is not None and wanted.sub_version <= old.version:
-            if not old.is_dead:
-                return
-            if wanted.data.sub_string == old.filter.text:
+        is_same = old is not None and wanted.data.sub_string == old.filter.text
+        if old is not None and is_same and wanted.sub_version <= old.version:
+            if old.is_dead:
                 old.dead_time_ms = 0
                 self.changes += 1
                 log.info("filter alive again group=%s topic=%s", group, wanted.topic)
-                return
+            return
         if old is not None:
             self._remove(old)
         brought = (wanted.expression_type or "", wanted.data.sub_string or "")

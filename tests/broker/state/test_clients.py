@@ -73,6 +73,31 @@ def test_topics_that_come_and_go_are_changes_and_newer_versions_are_not() -> Non
     assert consumers.groups_subscribed("U") == ["g"]
 
 
+def test_what_nobody_wants_any_more_gives_way_to_an_older_version() -> None:
+    """The first members' clock was ahead; those that are started after them, one by one, say when
+    it is by the right one."""
+    consumers = Consumers()
+    first, second, third = map(connection, "abc")
+
+    def wanted() -> tuple[str | None, int]:
+        found = consumers.subscription("g", "T")
+        assert found is not None
+        return found.data.sub_string, found.sub_version
+
+    for old in (first, second):
+        consumers.register(tagged("a", version=900), channel(old))
+    consumers.unregister("g", first)
+    consumers.register(tagged("b", version=500), channel(third))
+    assert wanted() == ("a", 900), "somebody still wants that"
+    consumers.unregister("g", second)
+    assert wanted() == ("a", 900)
+    consumers.register(tagged("b", version=500), channel(third))
+    assert wanted() == ("b", 500)
+    consumers.register(tagged("b", version=600), channel(first))
+    consumers.register(tagged("b", version=500), channel(third))
+    assert wanted() == ("b", 600), "the same in an older version changes nothing"
+
+
 def test_a_subscription_without_version_gets_the_clock() -> None:
     consumers = Consumers()
     consumers.register(consumer("g", "T", version=0), channel(connection("a"), now_ms=77))
@@ -121,8 +146,10 @@ def test_members_with_one_client_id_are_told_and_a_lost_connection_is_no_member(
     assert told(a) == told(b) == ["one id"]
 
 
-def tagged(*tags: str, **more: Any) -> ConsumerData:
-    wanted = SubscriptionData(topic="T", sub_string=" || ".join(tags), tags_set=tags, sub_version=1)
+def tagged(*tags: str, version: int = 1, **more: Any) -> ConsumerData:
+    wanted = SubscriptionData(
+        topic="T", sub_string=" || ".join(tags), tags_set=tags, sub_version=version
+    )
     return ConsumerData(group_name="g", subscription_data_set=(wanted,), **more)
 
 

@@ -73,14 +73,15 @@ def test_a_heartbeat_brings_filters_and_tags_are_none() -> None:
 @pytest.mark.parametrize(
     ("version", "expression", "expected"),
     [
-        (4, "a > 2", "a > 1"),
-        (5, "a > 2", "a > 1"),
+        (4, "a > 2", "a > 2"),
+        (5, "a > 2", "a > 2"),
         (6, "a > 2", "a > 2"),
         (6, "a >", None),
-        (4, "a >", "a > 1"),
+        (4, "a >", None),
+        (4, "a > 1", "a > 1"),
     ],
 )
-def test_only_a_higher_version_replaces_a_living_filter(
+def test_another_expression_of_the_group_replaces_a_filter_whatever_its_version(
     version: int, expression: str, expected: str | None
 ) -> None:
     filters = filters_with(sql("T", "a > 1", 5))
