@@ -17,7 +17,7 @@ With ``enableConsumeQueueExt`` each message also has an ``ExtUnit`` (tags code, 
 in the extension of its queue. SQL filters use it so that a pull need not look into every message::
 
     store = MessageStore.open(config, clock, store_host=host, bitmap_of=bitmap_of)
-    # ... bitmap_of(topic, properties, tags_code)
+    # ... bitmap_of(topic, properties, tags_code, store_timestamp)
     store.get("Orders", 0, offset, record_filter=wanted)
 
 ``bitmap_of`` is asked once for each message, also for those that recovery puts into their queues

@@ -144,6 +144,8 @@ class ConsumerFilters:
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._chars = 0
+        self._newest_ms = 0
+        """The greatest time at which a message was stored, as far as was heard."""
         self._refused: dict[tuple[str, str], tuple[str, str]] = {}
         """By group and topic the expressions that do not compile: each was told once."""
 
@@ -237,7 +239,9 @@ class ConsumerFilters:
             )
             return
         self._outages.works(_FULL)
-        self._add(self._make(group, wanted.topic, compiled, wanted.sub_version, now_ms))
+        # what is stored already has no bits of it, by whatever clock (it was put back, a master's)
+        born_ms = max(now_ms, self._newest_ms)
+        self._add(self._make(group, wanted.topic, compiled, wanted.sub_version, born_ms))
         log.info(
             "filter group=%s topic=%s version=%d expression=%s",
             group,
@@ -249,7 +253,7 @@ class ConsumerFilters:
     def _kill(self, group: str, now_ms: int, subscribed: Collection[str]) -> None:
         for topic, found in self._by_group.get(group, {}).items():
             if not found.is_dead and topic not in subscribed:
-                found.dead_time_ms = now_ms
+                found.dead_time_ms = max(now_ms, found.born_time_ms)
                 self.changes += 1
                 log.info("filter dead group=%s topic=%s", group, topic)
 
@@ -281,13 +285,17 @@ class ConsumerFilters:
     # -- messages
     # ----------------------------------------------------------------------------------------------
 
-    def bit_map(self, topic: str, properties: bytes, _tags_code: int = 0) -> bytes | None:
+    def bit_map(
+        self, topic: str, properties: bytes, _tags_code: int = 0, stored_ms: int = 0
+    ) -> bytes | None:
         """The bloom filter of a message that is stored (``BitmapOf`` of the store): the bits of the
         groups that want it.
 
         ``None`` when no group filters the topic. Dead filters count too: their groups may come
         back.
         """
+        if stored_ms > self._newest_ms:
+            self._newest_ms = stored_ms
         groups = self._topics.get(topic)
         if not groups:
             return None

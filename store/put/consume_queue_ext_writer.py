@@ -29,11 +29,11 @@ from .put_stages import Write
 
 log: Final = logging.getLogger(__name__)
 
-BitmapOf = Callable[[str, bytes, int], bytes | None]
-"""``bitmap_of(topic, properties, tags_code)``: which SQL filters want a message, None when nobody
-asks. Called on the event loop for each message, and while the store is opened (in the thread that
-opens it): quick, and without errors of its own. ``properties`` is the encoded property string. At
-most 32747 bytes; a longer bitmap is left out."""
+BitmapOf = Callable[[str, bytes, int, int], bytes | None]
+"""``bitmap_of(topic, properties, tags_code, store_timestamp)``: which SQL filters want a message,
+None when nobody asks. Called on the event loop for each message, and while the store is opened (in
+the thread that opens it): quick, and without errors of its own. ``properties`` is the encoded
+property string. At most 32747 bytes; a longer bitmap is left out."""
 
 _CODE: Final = struct.Struct(">q")
 _CODE_AT: Final = CQ_UNIT_SIZE - _CODE.size
@@ -118,7 +118,9 @@ class ConsumeQueueExtWriter:
         is the tags code itself when there is no space for an extension.
         """
         bitmap = (
-            self._bitmap_of(topic, properties, tags_code) if self._bitmap_of is not None else None
+            self._bitmap_of(topic, properties, tags_code, store_timestamp)
+            if self._bitmap_of is not None
+            else None
         )
         if bitmap is None or len(bitmap) > MAX_BITMAP_SIZE:
             bitmap = b""

@@ -63,6 +63,20 @@ def test_a_filter_is_born_when_it_is_known_and_not_when_its_heartbeat_came() -> 
     assert not last.accepts_ext(ExtUnit(0, before + 1, bytes(BLOOM.size_bytes)))
 
 
+def test_what_is_stored_already_has_no_bits_whatever_the_clock_says_now() -> None:
+    """It was put back, or the messages have come from a master whose clock is ahead."""
+    filters = filters_with(sql("T", "a > 1"))
+    filters.bit_map("T", b"b\x011", 0, 5000)
+    filters.bit_map("Other", b"", 0, 4000)
+    at_once(filters.register("new", [sql("T", "b = 1")], lambda: 1000))
+    new = filters.get("T", "new")
+    assert new is not None
+    assert new.accepts_ext(ExtUnit(0, 5000, bytes(BLOOM.size_bytes)))
+    assert not new.accepts_ext(ExtUnit(0, 5001, bytes(BLOOM.size_bytes)))
+    filters.unregister("new", 1500)
+    assert new.is_dead
+
+
 def test_a_heartbeat_brings_filters_and_tags_are_none() -> None:
     filters = filters_with(sql("T", "a > 1"), sql("U", "TagA", kind="TAG"))
     assert expression_of(filters) == "a > 1"

@@ -74,7 +74,7 @@ def test_bitmaps_are_kept_of_what_is_committed(tmp_path: Path) -> None:
     )
     asked: list[str] = []
 
-    def bitmap_of(topic: str, _properties: bytes, _code: int) -> bytes:
+    def bitmap_of(topic: str, _properties: bytes, *_: int) -> bytes:
         asked.append(topic)
         return b"\x05"
 

@@ -177,7 +177,7 @@ def test_files_expire_when_no_unit_in_them_is_used(tmp_path: Path) -> None:
 # -- in a store
 
 
-def bitmap_of(topic: str, properties: bytes, code: int) -> bytes | None:
+def bitmap_of(topic: str, properties: bytes, code: int, _stored_ms: int) -> bytes | None:
     return None if topic == "None" else b"%s|%d" % (properties, code)
 
 
@@ -317,7 +317,7 @@ def test_listeners_are_told_the_real_tags_code(tmp_path: Path) -> None:
 def test_a_long_bitmap_or_a_full_disk_costs_the_bitmap_not_the_message(tmp_path: Path) -> None:
     store = MessageStore.open(
         config_of(tmp_path, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=400),
-        ManualClock(), store_host=STORE_HOST, bitmap_of=lambda topic, properties, code: bytes(379),
+        ManualClock(), store_host=STORE_HOST, bitmap_of=lambda *_: bytes(379),
     )  # fmt: skip
     put_ok(store, properties={"TAGS": "t1"})
     assert store.entries.ext_unit("T", 0, 0) is None
