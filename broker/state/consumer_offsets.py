@@ -64,7 +64,8 @@ class ConsumerOffsets:
         self, group: str, topic: str, queue_id: int, offset: int, *, limited: bool = True
     ) -> None:
         """The group goes on at ``offset`` in that queue. Raises ``OffsetTableFullError``; not for
-        what a master says (``limited=False``), which came in one frame.
+        what a master says (``limited=False``), which came in one frame, nor for what a broker says
+        of itself.
         """
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         if queues is None or queue_id not in queues:
@@ -202,13 +203,13 @@ class ConsumerOffsets:
         return least
 
     def _new_queue(self, group: str, topic: str, queue_id: int, *, limited: bool) -> dict[int, int]:
-        """The offsets of a topic and group with space for one more queue; ``limited``: by what one
-        frame can carry."""
+        """The offsets of a topic and group with space for one more queue; ``limited``: as those of
+        clients are."""
         key = f"{topic}{SEPARATOR}{group}"
         queues = self._table.get(key)
-        if queues is None:
+        if queues is None and limited:
             self._check_key(group, topic)
-        elif len(queues) >= MAX_QUEUES:
+        elif queues is not None and limited and len(queues) >= MAX_QUEUES:
             raise OffsetTableFullError(
                 f"{group} has offsets in {MAX_QUEUES} queues of {topic}, queue {queue_id} is "
                 "refused"

@@ -308,8 +308,8 @@ class TransactionCheck:
             return True
         if not await self._settled():
             return False  # who had to do it has said why
-        self._offsets.commit(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID, progress.halves)
-        self._offsets.commit(TRANSACTION_GROUP, _OP, HALF_QUEUE_ID, progress.ops)
+        for topic, offset in ((_HALF, progress.halves), (_OP, progress.ops)):
+            self._offsets.commit(TRANSACTION_GROUP, topic, HALF_QUEUE_ID, offset, limited=False)
         try:
             await self._save_offsets()
         except StoreFileError as error:

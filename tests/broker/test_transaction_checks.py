@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.state.consumer_offsets import OffsetTableFullError
 from aiorocketmq.broker.transactions import transaction_check
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
@@ -602,3 +603,19 @@ def test_after_a_restart_a_word_about_the_first_number_ends_an_immune_copy(tmp_p
         assert len(stored(world, "T", 1)) == 1
 
     replay(tmp_path, before, after)
+
+
+def test_a_full_table_of_offsets_does_not_end_the_checks(tmp_path: Path) -> None:
+    """Clients have filled it."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        offsets = world.broker.state.offsets
+        offsets.frame_budget.take(offsets.frame_budget.budget_bytes)
+        with pytest.raises(OffsetTableFullError):
+            offsets.commit("g", "T", 0, 1)
+        await half(world, client)
+        await checked(world)
+        assert len(asked(client)) == 1
+        assert offsets.get(GROUP, HALF, 0) == 1
+
+    play(tmp_path, scene)
