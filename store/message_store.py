@@ -399,6 +399,7 @@ class MessageStore:
     def close(self) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
         cancelled."""
+        self.flush.end_waits()
         self._refusals.from_now_on("the store is closed")
         self._allocation.close()
         self.cleaning.close()

@@ -312,6 +312,14 @@ class FlushService:
             if not good:  # also where this is cancelled: whoever closes syncs what is left
                 self._index.take_back(index)
 
+    def end_waits(self) -> None:
+        """Nobody waits for the disk any more; blocks. Who is told may store what follows from it,
+        so this comes before the store takes nothing more."""
+        if self._waiters:
+            self._threads.shutdown(wait=True)
+            self.save_log()
+            self._complete()
+
     def close(self) -> bool:
         """Sync everything and write the checkpoint; blocks. False when something could not be
         synced."""

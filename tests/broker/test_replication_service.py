@@ -173,6 +173,21 @@ def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_fo
     play(tmp_path, scene)
 
 
+def test_who_waits_when_the_master_stops_is_told(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        here, there = world.connect()
+        await carry(here, there)
+        watching = asyncio.create_task(world.server._watch())
+        await turns()
+        fill(world.master, 1)
+        told = waiting(world, Durability(world.master, server=world.server))
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert told == [ResponseCode.FLUSH_SLAVE_TIMEOUT]
+
+    play(tmp_path, scene)
+
+
 @pytest.mark.parametrize(
     ("connected", "code"),
     [(False, ResponseCode.SLAVE_NOT_AVAILABLE), (True, ResponseCode.FLUSH_DISK_TIMEOUT)],

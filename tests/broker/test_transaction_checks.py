@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
 )
+from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.model.errors import BrokenPromiseError, ShortageError, StoreFileError
 
 from ..fault.faults import SYNCING, Faults
@@ -36,6 +37,7 @@ from .transaction_scenes import (
     half,
     play,
     stored,
+    word,
 )
 
 
@@ -535,6 +537,33 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
         assert (halves.front, halves.end, halves.undecided) == (100, 150, 50)
 
     replay(tmp_path, before, after, at_last)
+
+
+def test_a_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted(tmp_path: Path) -> None:
+    async def before(world: SimBroker, client: SimClient) -> None:
+        flushing = asyncio.ensure_future(world.broker.store.run())
+        sent = await half(world, client)
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+        client.connection.invoke_oneway(RequestCode.END_TRANSACTION, word(sent, COMMIT))
+        while not world.broker.storage.transactions.halves.committing:
+            await asyncio.sleep(0)
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        assert len(stored(world, "T", 1)) == 1
+        assert [op.body for op in stored(world, OP)] == [b"0"]
+        await checked(world)
+        assert not asked(client), "it would be committed once more"
+
+    config = MessageStoreConfig(
+        store_path_root_dir=str(tmp_path),
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
+    )
+    replay(tmp_path, before, after, store=config)
 
 
 def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(
