@@ -87,12 +87,18 @@ class SequencedSends:
         now = self._now_ms()
         if request.epoch > 0:
             producer = producer_key(self._account_of(ctx), request.producer_id)
-            if self._table.fence(producer, request.epoch, now):
-                await self._log.save()
+            self._table.fence(producer, request.epoch, now)
+            if (reason := await self._log.save()) is not None:
+                raise RequestError(
+                    ResponseCode.SYSTEM_BUSY, f"the epoch cannot be written just now: {reason}"
+                )
             code = await self._durability.all_stored() if self._durability.waits else 0
             if code != ResponseCode.SUCCESS:
                 raise RequestError(code, "the epoch is not as safe as messages are here")
-        return Reply(header=SequenceHelloResponse(expires_ms=self._table.expires_ms, now_ms=now))
+        begins_ms = self._table.begins_ms(now)
+        return Reply(
+            header=SequenceHelloResponse(expires_ms=self._table.expires_ms, now_ms=begins_ms)
+        )
 
     def read(
         self, request: SendMessageRequest, topic: Topic, body: Body, ctx: Context

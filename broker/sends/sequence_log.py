@@ -45,6 +45,7 @@ _BORN_AT: Final = "127.0.0.1:0"
 _TAG: Final = "SEQUENCES"
 _TAGS_CODE: Final = tags_code(_TAG)
 _PROPERTIES: Final = encode_properties({PropertyName.TAGS: _TAG})
+_NOT_MASTER: Final = "this broker is not the master that it was: ask for the route"
 _MOST_LOOKED_AT: Final = 16
 """Snapshots, from the last one backwards, until one can be read."""
 
@@ -85,10 +86,7 @@ class SequenceLog:
                     ResponseCode.SYSTEM_BUSY, f"what producers have sent cannot be read: {error}"
                 ) from error
             if self._roles != role:
-                raise RequestError(
-                    ResponseCode.SERVICE_NOT_AVAILABLE,
-                    "this broker is not the master that it was: ask for the route",
-                )
+                raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_MASTER)
             self.is_ready = True
             self._used.set()
 
@@ -107,13 +105,13 @@ class SequenceLog:
             end
         )
 
-    async def save(self) -> None:
-        """Put a snapshot into the log. What fails is tried again."""
+    async def save(self) -> str | None:
+        """Put a snapshot into the log, or tell why not: that is tried again."""
         role, position = self._roles, self._store.log_end
         self.sequences.expire(self._clock.time_ms())
         body = await in_slices(self.sequences.snapshot(position))
         if self._roles != role:
-            return
+            return _NOT_MASTER
         now = self._clock.time_ms()
         result = self._store.put_again(
             PutMessage(
@@ -130,14 +128,16 @@ class SequenceLog:
         if result.status is PutStatus.PUT_OK:
             self._position = position
             self._outages.works(("save",))
-        else:
-            self._outages.fails(
-                log,
-                ("save",),
-                "what producers have sent is not written, tried again every %.0f s reason=%s",
-                LOOK_S,
-                result.remark or result.status.name,
-            )
+            return None
+        reason = result.remark or result.status.name
+        self._outages.fails(
+            log,
+            ("save",),
+            "what producers have sent is not written, tried again every %.0f s reason=%s",
+            LOOK_S,
+            reason,
+        )
+        return reason
 
     # --- reading
     # ----------------------------------------------------------------------------------------------

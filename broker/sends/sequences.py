@@ -216,9 +216,14 @@ class Sequences:
             sequence.epoch, sequence.number + count, first, queue_offset, end, now_ms
         )
 
-    def fence(self, producer: str, epoch: int, now_ms: int) -> bool:
-        """Refuse earlier epochs of a producer from now on, in all queues. Whether that is new.
-        Raises ``RequestError``: a later one has begun, or there is no space."""
+    def begins_ms(self, now_ms: int) -> int:
+        """When a producer begins that says hello now: behind all that may be forgotten, also where
+        the clock has been set back since."""
+        return max(now_ms, self.floor_ms)
+
+    def fence(self, producer: str, epoch: int, now_ms: int) -> None:
+        """Refuse earlier epochs of a producer from now on, in all queues. Raises ``RequestError``:
+        a later one has begun, or there is no space."""
         key = Key(producer, "", FENCE)
         run = self._run(key, now_ms)
         if run is not None and run.epoch > epoch:
@@ -227,10 +232,8 @@ class Sequences:
                 f"epoch {epoch} of this producer has ended, epoch {run.epoch} has begun",
             )
         if run is None:
-            self._check_new(SendSequence(producer, epoch, 0, now_ms), now_ms)
-        is_new = run is None or run.epoch < epoch
+            self._check_new(SendSequence(producer, epoch, 0, self.begins_ms(now_ms)), now_ms)
         self._runs[key] = Run(epoch, 0, 0, -1, 0, now_ms)
-        return is_new
 
     def expire(self, now_ms: int) -> None:
         """Forget who has not come for too long."""

@@ -219,6 +219,30 @@ def test_the_epoch_of_a_hello_fences_in_all_queues_and_for_whoever_reads_the_log
     play(tmp_path, second)
 
 
+def test_an_epoch_that_is_not_in_the_log_is_not_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is master next would take what comes late of the epoch before."""
+
+    async def first(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0, epoch=1))
+        full = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark="the disk is full")
+        with monkeypatch.context() as patch:
+            patch.setattr(world.broker.store, "put_again", lambda _: full)
+            for _ in range(2):
+                refused = await hello(client, epoch=2)
+                assert refused.code == ResponseCode.SYSTEM_BUSY
+                assert "the disk is full" in (refused.remark or "")
+        assert (await hello(client, epoch=2)).code == 0
+
+    async def second(world: SimBroker, client: SimClient) -> None:
+        late = await send(client, 0, epoch=1, queue_id=3)
+        assert late.code == ResponseCode.SEQUENCE_FENCED
+
+    play(tmp_path, first)
+    play(tmp_path, second)
+
+
 def test_a_broker_that_was_not_asked_takes_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path) as world:
@@ -448,6 +472,28 @@ def test_where_the_beginning_of_the_log_is_gone_nothing_is_taken_for_new(tmp_pat
         begun = world.clock.time_ms()
         got = answer(await send(client, 0, producer_id="another", begun_ms=begun))
         assert got.sequence == "new"
+
+    play(tmp_path, again)
+
+
+def test_who_says_hello_begins_behind_what_is_forgotten_though_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(7200)
+        for _ in range(25):
+            await client.send("Other", bytes(100_000))
+
+    play(tmp_path, fill)
+    sorted((tmp_path / "commitlog").iterdir())[0].unlink()
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        header = (await hello(client)).check().header
+        assert isinstance(header, SequenceHelloResponse)
+        begun_ms = header.now_ms
+        assert begun_ms > world.clock.time_ms()
+        assert answer(await send(client, 0, begun_ms=begun_ms)).sequence == "new"
+        assert (await hello(client, epoch=1)).code == 0
 
     play(tmp_path, again)
 

@@ -99,7 +99,8 @@ class SequenceHelloResponse(Record, frozen=True, kw_only=True):
     expires_ms: i64
     """So long after its last message a producer is remembered."""
     now_ms: i64
-    """What time it is here: the ``begun_ms`` of an id that is new."""
+    """What time it is here, or a later one up to which something is forgotten: the ``begun_ms`` of
+    an id that is new."""
 
 
 class ConsumerSendMsgBackRequest(RpcRequest, frozen=True, kw_only=True):
