@@ -179,9 +179,11 @@ class TransactionCheck:
         )
 
     def _position(self, topic: str, end: int) -> int:
-        """How far a queue is done with, as the offsets say; never behind its end."""
+        """How far a queue is done with, as the offsets say; one that ends before that has begun
+        anew since, and nothing is known of it."""
         offset = self._offsets.get(TRANSACTION_GROUP, topic, HALF_QUEUE_ID)
-        return min(end, max(offset, self._store.min_offset(topic, HALF_QUEUE_ID)))
+        begin = self._store.min_offset(topic, HALF_QUEUE_ID)
+        return min(end, begin if offset > end else max(offset, begin))
 
     async def _find_copies(self, end: int) -> None:
         """A word about an earlier number has to find the copy that stands for it. When there was a

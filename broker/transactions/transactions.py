@@ -135,8 +135,8 @@ class HalfMessages:
         missed = number - self.end
         if 0 < missed <= _MAX_MISSED:
             self._states.extend(bytes(missed))
-        else:
-            self.begin(number, number)
+        else:  # ops that there are speak of others
+            self.begin(number, number, self._ops_seen)
 
     def is_decided(self, number: int) -> bool:
         """Its producer has said what becomes of it, noted or not: nothing may stand for it."""
@@ -216,6 +216,11 @@ class HalfMessages:
 
     # -- how far everything is done with
 
+    @property
+    def _ops_seen(self) -> int:
+        """Where the queue of ops ended in the last round."""
+        return max((mark.ops for mark in self._marks), default=self._ops_done)
+
     def progress(self, ops_end: int) -> Progress:
         """Where a restart may begin; ``ops_end`` is the end of the op queue. Forgets what lies far
         back. Once per round.
@@ -225,6 +230,9 @@ class HalfMessages:
         that there were then.
         """
         front, end = self.front, self.end
+        if ops_end < self._ops_seen:
+            self._marks.clear()  # the queue of ops has begun anew
+            self._ops_done = 0
         self._marks.append(Progress(end, ops_end))
         self._ops_done = max(
             (mark.ops for mark in self._marks if mark.halves <= front), default=self._ops_done

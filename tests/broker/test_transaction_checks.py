@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
 )
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.model.errors import BrokenPromiseError, ShortageError, StoreFileError
 
@@ -537,6 +538,36 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
         assert (halves.front, halves.end, halves.undecided) == (100, 150, 50)
 
     replay(tmp_path, before, after, at_last)
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("gone", [(HALF,), (OP,), (HALF, OP)])
+def test_after_a_restart_everything_is_known_of_queues_that_began_anew(
+    tmp_path: Path, gone: tuple[str, ...], rounds: int
+) -> None:
+    """They had expired, and an administrator had such queues deleted."""
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        for _ in range(5):
+            await end(client, await half(world, client), ROLLBACK)
+        await checked(world)
+        for topic in gone:
+            assert at_once(world.broker.store.delete_topic_in_slices(topic))
+        await half(world, client, key="A")
+        await end(client, await half(world, client, key="B"), ROLLBACK)
+        for _ in range(rounds):
+            await checked(world)
+            assert [message.msg_id for _, message in asked(client)] == ["A"]
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(100)
+        await checked(world)
+        [(request, message)] = asked(client)
+        assert message.msg_id == "A"
+        (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))).check()
+        assert len(stored(world, "T", 1)) == 1
+
+    replay(tmp_path, before, after)
 
 
 def test_a_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted(tmp_path: Path) -> None:
