@@ -26,10 +26,13 @@ class Level:
     """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than
     one delay away, so a time further off says that the clock was set back."""
 
-    __slots__ = ("delay_ms", "look_at", "lost", "number", "pause_ms", "queue_id")
+    __slots__ = ("delay_ms", "is_left", "look_at", "lost", "number", "pause_ms", "queue_id")
 
-    def __init__(self, number: int, delay_ms: int) -> None:
+    def __init__(self, number: int, delay_ms: int, *, is_left: bool = False) -> None:
+        """``is_left``: ``messageDelayLevel`` does not have it any more, and how long it was nobody
+        knows; ``delay_ms`` is that of the highest level."""
         self.number: Final = number
+        self.is_left: Final = is_left
         self.queue_id: Final = queue_of_level(number)
         self.delay_ms: Final = delay_ms
         self.pause_ms: Final = max(delay_ms, _SHORTEST_LOOK_MS)
@@ -45,6 +48,8 @@ class Level:
         """When a message is due. One that is further away than the level's delay (the level was
         longer once, or the clock was set back) is due now, as in the original; there a clock that
         goes back by a millisecond is enough."""
+        if self.is_left:
+            return entry_time
         return now if entry_time > now + self.delay_ms + CLOCK_TOLERANCE_MS else entry_time
 
 

@@ -76,12 +76,32 @@ class Schedule:
         }
 
     async def run(self) -> None:
+        self._add_levels_left()
         while True:
             wait_s = self.deliver_due()
             if wait_s > 0:
                 await self._clock.sleep(min(wait_s, _LONGEST_SLEEP_S))
             else:
                 await asyncio.sleep(0)
+
+    def _add_levels_left(self) -> None:
+        """Those of messages that wait in levels that are not configured any more; the original
+        leaves them where they are."""
+        self._levels = known = [level for level in self._levels if not level.is_left]
+        store, topic, highest = self._store, TopicName.SCHEDULE, known[-1]
+        left = [
+            Level(number, highest.delay_ms, is_left=True)
+            for number in sorted(queue_id + 1 for queue_id in store.queue_ids(topic))
+            if number > highest.number
+            and self.offsets.get(number) < store.max_offset(topic, queue_of_level(number))
+        ]
+        if left:
+            log.warning(
+                "delayed messages wait in levels that messageDelayLevel does not have any more, "
+                "they come at their time levels=%s",
+                ",".join(str(level.number) for level in left),
+            )
+            self._levels = known + left
 
     def deliver_due(self) -> float:
         """One slice of work. Returns in how many seconds there is more to do, 0 for at once."""

@@ -84,6 +84,34 @@ def test_who_waited_for_a_topic_that_was_deleted_is_told_of(
     play(tmp_path, scene)
 
 
+def test_messages_of_a_level_that_is_not_configured_any_more_come_at_their_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def before(sim: SimBroker, client: SimClient) -> None:
+        await client.send("T", b"20 s", properties="DELAY\x013")
+        await client.send("T", b"30 s", properties="DELAY\x014")
+        await client.send("T", b"30 s, too", properties="DELAY\x014")
+
+    async def after(sim: SimBroker, client: SimClient) -> None:
+        service = asyncio.create_task(sim.broker.storage.schedule.run())
+        for seconds, expected in (
+            (19.9, []), (0.1, [b"20 s"]), (9.9, [b"20 s"]), (0.1, [b"20 s", b"30 s", b"30 s, too"]),
+        ):  # fmt: skip
+            await asyncio.sleep(0)
+            sim.clock.advance(seconds)
+            deliver(sim)
+            assert bodies(sim) == expected
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+        assert [each.message for each in caplog.records if "does not have" in each.message] == [
+            "delayed messages wait in levels that messageDelayLevel does not have any more, they "
+            "come at their time levels=3,4"
+        ]
+
+    play(tmp_path, before, levels="1s 5s 20s 30s")
+    play(tmp_path, after, levels="1s 5s")
+
+
 def test_what_cannot_be_read_just_now_is_delivered_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
