@@ -274,7 +274,7 @@ class TransactionProducer(Producer):
                 self._tracer.transaction_ended(
                     message, sent.msg_id, sent.transaction_id, told, address, from_check=False
                 )
-        except RemotingError as error:
+        except (RemotingError, BrokerError) as error:
             self.instance.outages.fails(
                 log,
                 ("end", self.group),
@@ -288,7 +288,8 @@ class TransactionProducer(Producer):
         self, broker_name: str, topic: str, header: EndTransactionRequest, remark: str | None
     ) -> str:
         """The address that heard it. Where there is no master to connect to, the half message is
-        with whoever becomes it: the next one is waited for. Raises ``RemotingError``."""
+        with whoever becomes it: the next one is waited for. Raises ``RemotingError``, and
+        ``BrokerError`` of a name server."""
         clock, masters = self.instance.clock, self.instance.masters
         deadline = clock.monotonic() + _END_TIMEOUT_S
         while True:
@@ -296,7 +297,7 @@ class TransactionProducer(Producer):
             try:
                 address = await self.instance.master_address(broker_name, topic)
                 await self._say(address, header, remark)
-            except ConnectError:
+            except (ConnectError, BrokerError):
                 left = deadline - clock.monotonic()
                 if left <= 0:
                     raise

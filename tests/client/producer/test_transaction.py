@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from aiorocketmq import Message, MessageExt, TransactionProducer, TransactionState
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler, Reply
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.errors import BrokerError
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     CheckTransactionStateRequest,
@@ -115,3 +118,35 @@ def test_nobody_is_asked_about_a_transaction_that_is_still_open() -> None:
         assert told == [(0, True), (8, False), (12, True)]
 
     asyncio.run(scenario())
+
+
+def test_an_end_that_nobody_can_be_told_is_no_error_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its local part is done: whoever sees an error would do it again."""
+
+    async def scenario() -> None:
+        broker = ScriptedBroker()
+        instance = broker.instance()
+        [queue] = broker.know_topic(instance, "T", 1)
+
+        async def just_started(_topic: str) -> None:
+            raise BrokerError(ResponseCode.SYSTEM_ERROR, "name server not ready", "ns:9876")
+
+        instance.routes._brokers.clear()
+        monkeypatch.setattr(instance.routes, "refresh", just_started)
+        producer = TransactionProducer("g", checker=lambda _: 8, instance=instance)  # type: ignore[arg-type,return-value]
+        transaction = producer.transaction(Message("T", b"x"))
+        transaction._sent = SendResult(
+            SendStatus.SEND_OK, "ID", "7F00000100002A9F0000000000000000", queue, 0, "ID"
+        )
+        ending = asyncio.create_task(transaction.end(TransactionState.COMMIT))
+        while not ending.done():
+            await asyncio.sleep(0)
+            broker.clock.advance(0.1)
+        await ending
+
+    asyncio.run(scenario())
+    [told] = [each.getMessage() for each in caplog.records if "was not told" in each.getMessage()]
+    assert "COMMIT" in told
+    assert "name server not ready" in told
