@@ -54,11 +54,15 @@ class QueryProcessor:
 
     def view(self, request: ViewMessageRequest, _body: Body, _ctx: Context) -> Reply:
         """The record that begins at an offset of the commit log; to a slave, also whether it has to
-        ask for the tables."""
+        ask for the tables, and where the log ends."""
         record = self._store.readable_record(request.offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {request.offset}"
             )
-        header = ViewMessageResponse(tables=self._table_states.word()) if request.tables else None
+        header = None
+        if request.tables:
+            header = ViewMessageResponse(
+                tables=self._table_states.word(), log_end=self._store.log_end
+            )
         return Reply(header=header, body=record)

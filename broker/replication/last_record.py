@@ -1,5 +1,5 @@
 """The first question of a slave to its master: has it the slave's last record? With the answer a
-master of ours tells its word for the tables (``table_states``)."""
+master of ours tells its word for the tables (``table_states``), and where its log ends."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class FirstAnswer(NamedTuple):
     """Why the master's log does not go on from the last record of this one; empty: it does."""
     tables: str | None
     """The master's word for its tables, where it has one."""
+    log_end: int | None = None
+    """Where the master's log ended, if it tells."""
 
 
 async def ask_for_last_record(
@@ -42,7 +44,7 @@ async def ask_for_last_record(
         record, bytes(response.body), phy_offset
     ):
         told: ViewMessageResponse = response.header
-        return FirstAnswer("", told.tables)
+        return FirstAnswer("", told.tables, told.log_end)
     if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
         response.check(master)
     found = "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"

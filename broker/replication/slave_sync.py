@@ -57,6 +57,7 @@ from .accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from .last_record import TIMEOUT_S, FirstAnswer, ask_for_last_record
 from .queue_ends import note_numbers, take_queue_ends
 from .role_tables import slave_table
+from .told_progress import ToldProgress, is_progress
 
 log: Final = logging.getLogger(__name__)
 
@@ -108,6 +109,7 @@ class SlaveSync:
         self._offsets = tables.offsets
         self._accepted = accepted
         self._delay_offsets = tables.delay_offsets
+        self._progress = ToldProgress(tables.delay_offsets, tables.offsets)
         self._remoting = remoting
         self._clock = clock
         self._own_address = own_address
@@ -163,6 +165,7 @@ class SlaveSync:
         """There is another one from now on, or none."""
         self.master = None
         self._theirs, self._their_state = {}, ""
+        self._progress.forget()
         self._forgotten += 1
         self._known.clear()
 
@@ -217,6 +220,7 @@ class SlaveSync:
         first = await self._ask_first(master)
         if first is None:
             return
+        self._take_progress()
         found = self._found(first.tables)
         if found is None or found != self._taken or self._unknown:
             await self._sync_tables(master, found)
@@ -233,7 +237,26 @@ class SlaveSync:
             (self._sync_groups, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
         ):
             all_of_it &= await self._try(step, master, code)
+        all_of_it &= await self._ask_where_it_ends(master)
         self._taken = found if all_of_it else None
+
+    async def _ask_where_it_ends(self, master: str) -> bool:
+        """The master's log, after it has told how far it is; one of the original does not tell.
+        Whether that will count."""
+        believed, forgotten = self._believed_over, self._forgotten
+        again = await self._ask_first(master)
+        if again is None or self._believed_over is not believed or self._forgotten != forgotten:
+            self._progress.heard_in_vain()
+            return False
+        is_committed = self._store.raft is not None
+        counts = self._progress.ended_at(0 if is_committed else again.log_end or 0)
+        self._take_progress()
+        if self._progress.waits:
+            self._clock.call_later(SOON_S, self._take_progress)
+        return counts
+
+    def _take_progress(self) -> None:
+        self._progress.take(self._store.log_end)
 
     def _found(self, theirs: str | None) -> tuple[object, ...] | None:
         """The master's word for its tables, where it has one, and what this slave has."""
@@ -356,7 +379,7 @@ class SlaveSync:
             self._changed()
 
     def _sync_delay_offsets(self, response: Response) -> None:
-        self._delay_offsets.replace(decode_body(DelayOffsetTable, response.body))
+        self._progress.heard_delays(decode_body(DelayOffsetTable, response.body))
 
     async def _sync_offsets(self, response: Response) -> None:
         table = decode_body(LmqConsumerOffsetTable, response.body)
@@ -370,10 +393,11 @@ class SlaveSync:
         before_that = self._theirs if is_whole and told.state else {}
         self._theirs, self._their_state = theirs, told.state or ""
         self._accepted.heard(theirs)
+        self._progress.heard_offsets(theirs)
         before = self._accepted.record()
         for number, (key, queues) in enumerate(theirs.items(), 1):
             topic, _, group = key.partition(SEPARATOR)
-            for queue_id, offset in queues.items():
+            for queue_id, offset in () if is_progress(group) else queues.items():
                 if (
                     self._accepted.settled(key, queue_id, offset)
                     and self._offsets.get(group, topic, queue_id) != offset

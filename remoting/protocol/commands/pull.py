@@ -100,6 +100,8 @@ class ViewMessageResponse(Record, frozen=True, kw_only=True):
     tables: str | None = None
     """Only to who asks for ``tables``: another word when topics, groups or offsets have changed.
     Absent: they have to be asked for."""
+    log_end: i64 | None = None
+    """Likewise: where the commit log ends (a phy_offset)."""
 
 
 _PULL = Command(PullMessageRequest, PullMessageResponse, response_body=bytes)

@@ -20,7 +20,7 @@ from aiorocketmq.broker.replication.slave_sync import (
     SYNC_S,
     SlaveSync,
 )
-from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets
+from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET, ConsumerOffsets
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
@@ -43,6 +43,7 @@ from aiorocketmq.store.disk.system_disk import SystemDisk
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
 from ..sim_broker import SimBroker, SimClient, sim_broker
+from ..transaction_scenes import GROUP, HALF, half
 
 MASTER = "10.0.0.1:10911"
 KEY = "T@g"
@@ -628,6 +629,33 @@ def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: P
     play(tmp_path, scene)
     assert (tmp_path / "s" / "config" / "slaveOffset.json").exists()
     asyncio.run(as_master())
+
+
+def test_a_slave_is_not_ahead_of_its_log_with_what_its_master_has_delivered(
+    tmp_path: Path,
+) -> None:
+    """Should it become master, what was delivered and has not come here is delivered by it."""
+
+    async def scene(pair: Pair) -> None:
+        master, slave = pair.master.broker, pair.slave.broker
+        await pair.at_master.send("T", b"later", properties="DELAY\x011")
+        await half(pair.master, pair.at_master)
+        pair.replicate()
+        pair.master.clock.advance(60)
+        while not master.storage.schedule.deliver_due():
+            pass
+        await master.storage.transaction_check.check()
+        assert master.tables.delay_offsets.get(1) == 1
+        for _ in range(2):
+            await pair.once()
+            assert slave.tables.delay_offsets.get(1) == 0
+            assert slave.state.offsets.get(GROUP, HALF, 0) == NO_OFFSET
+        pair.replicate()
+        await pair.passes(SOON_S)
+        assert slave.tables.delay_offsets.get(1) == 1
+        assert slave.state.offsets.get(GROUP, HALF, 0) == 1
+
+    play(tmp_path, scene)
 
 
 # -- reading
