@@ -89,6 +89,21 @@ def test_keys_are_as_many_as_a_broker_takes(key: str) -> None:
     asyncio.run(scenario())
 
 
+def test_keys_of_many_bytes_are_no_more_than_a_broker_takes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        here = world()
+        tracer = Tracer(here.instance, "g", "PRODUCE", "Trace")
+        for number in range(FLUSH_RECORDS):
+            tracer.add(RECORD, (f"ID{number:030}", f"{number:04}订单编号的关键字" * 2))
+        await tracer.close()
+        assert len(here.addresses) == 2
+
+    asyncio.run(scenario())
+    assert "trace not sent" not in caplog.text
+
+
 def test_in_a_cloud_every_region_has_its_topic() -> None:
     class Cloud(World):
         sent: list[tuple[str, bytes]]
