@@ -435,20 +435,22 @@ class Producer(Startable):
         deadline = clock.monotonic() + positive("timeout", timeout)
         extra = request_properties(correlation_id, self.instance.client_id, timeout)
         outgoing = self._outgoing(message, extra)
-        await self._delivery.publish_queues(outgoing.topic, deadline)
-        await learn_reply_routes(self.instance.routes, outgoing.topic)
-        await self.instance.heartbeat(only_new=True)  # brokers have to know where the reply goes
-        with self.instance.requests.expect(correlation_id) as reply:
-            await self._send(
-                outgoing, message, queue, selector, sharding_key, deadline - clock.monotonic()
-            )
-            try:
-                async with asyncio.timeout(deadline - clock.monotonic()):
-                    return await reply
-            except TimeoutError:
-                raise ReplyTimeout(
-                    f"nobody replied within {timeout:g} s to {outgoing.msg_id} in {message.topic}"
-                ) from None
+        with outgoing.watched or nullcontext():
+            await self._delivery.publish_queues(outgoing.topic, deadline)
+            await learn_reply_routes(self.instance.routes, outgoing.topic)
+            await self.instance.heartbeat(only_new=True)  # brokers have to know where replies go
+            with self.instance.requests.expect(correlation_id) as reply:
+                await self._send(
+                    outgoing, message, queue, selector, sharding_key, deadline - clock.monotonic()
+                )
+                try:
+                    async with asyncio.timeout(deadline - clock.monotonic()):
+                        return await reply
+                except TimeoutError:
+                    raise ReplyTimeout(
+                        f"nobody replied within {timeout:g} s to {outgoing.msg_id} in "
+                        f"{message.topic}"
+                    ) from None
 
     async def reply(
         self,

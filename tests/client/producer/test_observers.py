@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
 
-from aiorocketmq import Message, MessageError, SendContext, SendResult
+from aiorocketmq import Message, MessageError, NoRouteError, Producer, SendContext, SendResult
 from aiorocketmq.client.producer.hooks import BegunSend, MessageKind, SendHooks
+
+from ..scripted_broker import ScriptedBroker
 
 SENDER = ("g", "c@1", None)
 
@@ -79,3 +82,22 @@ def test_what_is_no_message_is_not_begun(message: object) -> None:
     observer = Observer()
     assert SendHooks([observer], []).begin(message, SENDER, half=False) is None  # type: ignore[arg-type]
     assert observer.begun == []
+
+
+def test_a_request_that_finds_no_topic_is_at_its_end() -> None:
+    async def scenario() -> None:
+        observer = Observer()
+        broker = ScriptedBroker()
+        producer = Producer("g", instance=broker.instance(), hooks=[observer])
+        producer._running = True  # what else starting does is not wanted here
+
+        async def nobody(*_: object) -> None:
+            raise NoRouteError("nobody has it")
+
+        producer._delivery.publish_queues = nobody  # type: ignore[method-assign,assignment]
+        with pytest.raises(NoRouteError):
+            await producer.request(Message("T", b"x"))
+        [error] = observer.progress.ends
+        assert isinstance(error, NoRouteError)
+
+    asyncio.run(scenario())
