@@ -23,6 +23,7 @@ from ...store.model.status import PutResult
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _DELAYABLE: Final = (MessageSysFlag.TRANSACTION_NOT, MessageSysFlag.TRANSACTION_COMMIT)
 HALF_QUEUE_ID: Final = 0
+_MOST_ATTEMPTS: Final = 2**31 - 1
 _NOT_SEQUENCED: Final = ~MessageSysFlag.SEQUENCED
 """A copy is not what its producer has sent (``sequences.py``)."""
 
@@ -59,13 +60,14 @@ def put_copy(
     attempts: int = 0,
 ) -> PutResult:
     """Store a message that was read from the store in another place, after so many more
-    ``attempts`` to consume it. ``put``: ``MessageStore.put_message`` or ``put_again``."""
+    ``attempts`` to consume it, as far as a record can count them. ``put``:
+    ``MessageStore.put_message`` or ``put_again``."""
     head = message.head
     copy = PutMessage(
         place.topic, place.queue_id, message.stored_body, place.properties, head.born_host,
         head.born_timestamp, now_ms,
         place.tags_code, head.flag, place.sys_flag & _NOT_SEQUENCED,
-        head.reconsume_times + attempts,
+        min(head.reconsume_times + attempts, _MOST_ATTEMPTS),
     )  # fmt: skip
     return put(copy)
 

@@ -18,7 +18,10 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
+from aiorocketmq.remoting.protocol.commands.send import (
+    ConsumerSendMsgBackRequest,
+    SendMessageRequest,
+)
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import decode_properties, tags_code
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
@@ -110,6 +113,28 @@ def test_messages_of_a_level_that_is_not_configured_any_more_come_at_their_time(
 
     play(tmp_path, before, levels="1s 5s 20s 30s")
     play(tmp_path, after, levels="1s 5s")
+
+
+@pytest.mark.parametrize("level", [-1, 1])
+def test_a_message_that_claims_all_attempts_that_can_be_counted_is_taken_back(
+    tmp_path: Path, level: int
+) -> None:
+    """Its consumer would give it back for ever, and never get past it."""
+
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        most = 2**31 - 1
+        header = SendMessageRequest(
+            producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4,
+            queue_id=0, sys_flag=0, born_timestamp=1, flag=0, properties="A\x01b",
+            reconsume_times=most,
+        )  # fmt: skip
+        (await client.ask(RequestCode.SEND_MESSAGE, header, b"x")).check()
+        back = ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=level)
+        (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)).check()
+        [letter] = messages(sim, "%DLQ%g")
+        assert letter.reconsume_times == most
+
+    play(tmp_path, scene)
 
 
 def test_what_cannot_be_read_just_now_is_delivered_later(
