@@ -48,6 +48,8 @@ TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 DELAY_OFFSETS_FILE: Final = "delayOffset.json"
 _MAX_NAMES: Final = 20
+_OF_TRANSACTIONS: Final = (TopicName.TRANS_HALF, TopicName.TRANS_OP_HALF)
+_ANY_OFFSET: Final = 2**63
 
 
 class Tables:
@@ -146,7 +148,7 @@ class Tables:
         was_slave = forget_slave(store.config.root / "config")
         if not was_slave and (store.recovery is None or store.recovery.clean):
             return
-        if clamped := self.state.offsets.clamp(store.max_offset):
+        if clamped := self.state.offsets.clamp(_ends(store)):
             log.warning(
                 "consumer offsets behind the end of their queues were set to it offsets=%d", clamped
             )
@@ -191,7 +193,7 @@ class Tables:
     async def clamp_offsets(self, store: MessageStore) -> None:
         """Before this member of a group is master: the same as after a crash, should the group have
         lost what it had acknowledged. Others have their turn meanwhile."""
-        clamped = await in_slices(self.state.offsets.clamp_in_slices(store.max_offset))
+        clamped = await in_slices(self.state.offsets.clamp_in_slices(_ends(store)))
         if clamped:
             log.warning("consumer offsets behind the end of their queues offsets=%d", clamped)
             self.offsets_file.changed()
@@ -228,6 +230,16 @@ class Tables:
 
 async def _nothing() -> None:
     pass
+
+
+def _ends(store: MessageStore) -> Callable[[str, int], int]:
+    """Where the queues end that groups read. Of those of transactions the broker finds out itself
+    what an offset behind the end means."""
+
+    def end(topic: str, queue_id: int) -> int:
+        return _ANY_OFFSET if topic in _OF_TRANSACTIONS else store.max_offset(topic, queue_id)
+
+    return end
 
 
 def _say_unknown(name: str, witness: str, unknown: set[str], command: str) -> None:

@@ -106,6 +106,9 @@ class TransactionCheck:
         self._save_offsets = save_offsets
         self._begun: tuple[int, int, int, int] | None = None
         """Of both queues what has to be read."""
+        self._others = False
+        """There may be ops among that that are about half messages of an earlier life of their
+        queue."""
         self._turn = 0
         self._work = 0
         self._bytes = 0
@@ -147,8 +150,12 @@ class TransactionCheck:
         """The first step of ``load``, for who must not be asked anything before it."""
         end = self._store.max_offset(_HALF, HALF_QUEUE_ID)
         ops_end = self._store.max_offset(_OP, HALF_QUEUE_ID)
-        front = self._position(_HALF, end)
-        ops = self._position(_OP, ops_end)
+        front, ops = self._position(_HALF, end), self._position(_OP, ops_end)
+        self._others = front is None
+        if front is None:
+            front, ops = self._store.min_offset(_HALF, HALF_QUEUE_ID), None
+        if ops is None:
+            ops = self._store.min_offset(_OP, HALF_QUEUE_ID)
         self._halves.begin(front, end, ops)
         self._begun = front, end, ops, ops_end
 
@@ -166,7 +173,8 @@ class TransactionCheck:
             found = store.get(_OP, HALF_QUEUE_ID, ops, 32)
             for message in read_salvaged(bytes(found.body), "")[0]:
                 for number in op_numbers(message):
-                    self._halves.ended(number)
+                    if not self._others or self._is_about(message, number):
+                        self._halves.ended(number)
             ops = max(found.next_begin_offset, ops + 1)
             await self._pause(8)
         await self._find_copies(end)
@@ -178,12 +186,17 @@ class TransactionCheck:
             self._halves.undecided,
         )
 
-    def _position(self, topic: str, end: int) -> int:
-        """How far a queue is done with, as the offsets say; one that ends before that has begun
-        anew since, and nothing is known of it."""
+    def _position(self, topic: str, end: int) -> int | None:
+        """How far a queue is done with, as the offsets say. None: it ends before that. It has begun
+        anew since, or another broker was ahead of this one; nothing is known of it."""
         offset = self._offsets.get(TRANSACTION_GROUP, topic, HALF_QUEUE_ID)
         begin = self._store.min_offset(topic, HALF_QUEUE_ID)
-        return min(end, begin if offset > end else max(offset, begin))
+        return None if offset > end else min(end, max(offset, begin))
+
+    def _is_about(self, op: MessageExt, number: int) -> bool:
+        """An op lies behind its half message."""
+        entries = self._store.entries.some(_HALF, HALF_QUEUE_ID, number, 1)
+        return not entries or entries[0][0] < op.commit_log_offset
 
     async def _find_copies(self, end: int) -> None:
         """A word about an earlier number has to find the copy that stands for it. When there was a

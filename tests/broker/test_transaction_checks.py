@@ -541,9 +541,10 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("gone", [(HALF,), (OP,), (HALF, OP)])
 def test_after_a_restart_everything_is_known_of_queues_that_began_anew(
-    tmp_path: Path, gone: tuple[str, ...], rounds: int
+    tmp_path: Path, gone: tuple[str, ...], killed: bool, rounds: int
 ) -> None:
     """They had expired, and an administrator had such queues deleted."""
 
@@ -567,7 +568,34 @@ def test_after_a_restart_everything_is_known_of_queues_that_began_anew(
         (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))).check()
         assert len(stored(world, "T", 1)) == 1
 
-    replay(tmp_path, before, after)
+    replay(tmp_path, before)
+    if killed:
+        (tmp_path / "abort").touch()
+    replay(tmp_path, after)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_progress_that_is_ahead_of_the_log_is_none(tmp_path: Path, killed: bool) -> None:
+    """A master of the original has told it, and copies of half messages have not come here."""
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        for key in "ABCD":
+            sent = await half(world, client, key=key)
+            if key != "C":
+                await end(client, sent, COMMIT)
+        for topic, offset in ((HALF, 7), (OP, 2)):
+            world.broker.state.offsets.commit(GROUP, topic, 0, offset)
+        await world.broker.tables.save_offsets()
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(100)
+        await checked(world)
+        assert [message.msg_id for _, message in asked(client)] == ["C"]
+
+    replay(tmp_path, before)
+    if killed:
+        (tmp_path / "abort").touch()
+    replay(tmp_path, after)
 
 
 def test_a_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted(tmp_path: Path) -> None:
