@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -135,6 +134,7 @@ class ReplicationServer:
             self.close()
             for slave in list(self.slaves):
                 slave.end()
+            self._acks.end()
 
     async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
         await accept_all(
@@ -146,14 +146,7 @@ class ReplicationServer:
         )
 
     async def _watch(self) -> None:
-        """While there are slaves: has the log grown, who is silent, whose wait is over. At the end
-        that of all is: nobody would tell them later."""
-        try:
-            await self._look_at_slaves()
-        finally:
-            self._acks.expire(math.inf)
-
-    async def _look_at_slaves(self) -> None:
+        """While there are slaves: has the log grown, who is silent, whose wait is over."""
         end, grown_at = -1, 0.0
         while True:
             if not self.slaves and not self._acks.waiting:

@@ -63,6 +63,11 @@ class ReplicaAcks:
         while self._waiters and self._waiters[0][1] <= now:
             self._tell_first(PutStatus.FLUSH_SLAVE_TIMEOUT)
 
+    def end(self) -> None:
+        """The same at the end: nobody would tell them later."""
+        while self._waiters:
+            self._tell_first(PutStatus.FLUSH_SLAVE_TIMEOUT)
+
     def _tell_first(self, status: PutStatus) -> None:
         _, _, done = self._waiters.popleft()
         done(status)

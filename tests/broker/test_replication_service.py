@@ -174,15 +174,23 @@ def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_fo
 
 
 def test_who_waits_when_the_master_stops_is_told(tmp_path: Path) -> None:
+    class Listening:
+        def close(self) -> None: ...
+
+    async def nobody_comes(*_: object) -> None:
+        await asyncio.Event().wait()
+
     async def scene(world: World) -> None:
+        world.server._socket = Listening()  # type: ignore[assignment]
+        world.server._accept = nobody_comes  # type: ignore[method-assign]
         here, there = world.connect()
         await carry(here, there)
-        watching = asyncio.create_task(world.server._watch())
+        serving = asyncio.create_task(world.server.run())
         await turns()
         fill(world.master, 1)
         told = waiting(world, Durability(world.master, server=world.server))
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
         assert told == [ResponseCode.FLUSH_SLAVE_TIMEOUT]
 
     play(tmp_path, scene)
