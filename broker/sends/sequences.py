@@ -29,6 +29,7 @@ from ...remoting.protocol.message.properties import MessageError, PropertyName, 
 from ...remoting.protocol.message.send_sequence import SendSequence
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record import Records
+from ...remoting.protocol.record.verdict import problem_of
 from ...remoting.slices import Steps, slices
 
 UNCHECKED: Final = -1
@@ -36,6 +37,9 @@ UNCHECKED: Final = -1
 not looked whether it had them."""
 FENCE: Final = -1
 """In place of a queue: the epoch that a producer has told in its hello."""
+_ENDED: Final = -1
+"""In place of how many records of a request there are: one is damaged, and what lies behind it may
+come once more with it."""
 PER_TURN: Final = 200
 """Records, or entries of a snapshot, each line of which has so many: a millisecond or two."""
 _SEQUENCED: Final = MessageSysFlag.SEQUENCED
@@ -93,6 +97,14 @@ _decode_head: Final = msgspec.json.Decoder(_Head).decode
 _decode_line: Final = msgspec.json.Decoder(list[_Entry]).decode
 
 
+def _is_intact(records: Records, number: int) -> bool:
+    """A power failure may leave the head of a record, and its sequence, without all of its body:
+    nobody was told that it is stored, and nobody will be given it."""
+    at, size = records.at[number], records.sizes[number]
+    record = bytes(records.data[at : at + size])
+    return problem_of(record, 0, size, records.phy_offsets[number]) is None
+
+
 @lru_cache(maxsize=4096)
 def producer_key(account: str, producer_id: str) -> str:
     """What a producer is called in records and in the table: whoever reads its messages cannot send
@@ -109,9 +121,9 @@ class Sequences:
         self._most: Final = most
         self._expires_ms: Final = expires_ms
         self._runs: dict[Key, Run] = {}
-        self._seen: dict[Key, tuple[SendSequence, int]] = {}
-        """While the log is read: the request that a record is of, and how many were in front of
-        it."""
+        self._seen: dict[Key, tuple[tuple[SendSequence, int], int]] = {}
+        """While the log is read: the request that a record is of, with its time, and how many were
+        in front of it. (One that was damaged may have come again.)"""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -268,9 +280,13 @@ class Sequences:
             stored_ms = records.store_timestamps[number]
             self._runs[unchecked] = Run(sequence.epoch, UNCHECKED, 0, -1, 0, stored_ms)
             return
+        request = sequence, records.store_timestamps[number]
         before, index = self._seen.get(key, (None, 0))
-        index = index if before == sequence else 0
-        self._seen[key] = sequence, index + 1
+        index = index if before == request else 0
+        if index == _ENDED or not _is_intact(records, number):
+            self._seen[key] = request, _ENDED
+            return
+        self._seen[key] = request, index + 1
         self._runs[key] = Run(
             sequence.epoch,
             sequence.number + index + 1,

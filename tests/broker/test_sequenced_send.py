@@ -545,6 +545,49 @@ def test_more_than_can_be_read_counts_as_forgotten(
     play(tmp_path, again)
 
 
+def damage(folder: Path, body: bytes) -> None:
+    """As a power failure may leave what was not synced yet."""
+    [file] = (folder / "commitlog").iterdir()
+    data = file.read_bytes()
+    assert data.count(body) == 1
+    file.write_bytes(data.replace(body, bytes(len(body))))
+
+
+def test_a_record_whose_body_is_damaged_is_not_stored(tmp_path: Path) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        for number, body in enumerate((b"first", b"second", b"third")):
+            answer(await send(client, number, body))
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(1)
+        assert answer(await send(client, 2, b"third")).sequence == "new"
+        assert bodies(world) == [b"first", b"second", b"third"]
+
+    async def once_more(world: SimBroker, client: SimClient) -> None:
+        assert answer(await send(client, 2, b"third")).sequence == "repeated"
+        assert answer(await send(client, 3, b"fourth")).sequence == "new"
+
+    play(tmp_path, fill)
+    damage(tmp_path, b"third")
+    play(tmp_path, again)
+    play(tmp_path, once_more)
+
+
+def test_of_a_batch_nothing_counts_that_lies_behind_what_is_damaged(tmp_path: Path) -> None:
+    some = [b"first", b"second", b"third"]
+
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        answer(await send_batch(client, 0, some))
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        assert answer(await send_batch(client, 0, some)).sequence == "new"
+        assert bodies(world) == [b"first", b"third", b"second", b"third"]
+
+    play(tmp_path, fill)
+    damage(tmp_path, b"second")
+    play(tmp_path, again)
+
+
 def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
     async def fill(world: SimBroker, client: SimClient) -> None:
         answer(await send(client, 0, b"first"))
