@@ -66,6 +66,7 @@ class Storage:
                 lambda: config.max_send_sequences, lambda: config.send_sequence_expire_millis
             ),
             clock,
+            settled=self._settled,
         )
         self.transactions: TransactionLog = TransactionLog(
             self.context, config.broker_cluster_name, pack_host(*address), Outages(clock)

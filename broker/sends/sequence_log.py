@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ...remoting.clock import Clock
@@ -53,7 +54,16 @@ _MOST_LOOKED_AT: Final = 16
 class SequenceLog:
     """Service of a master: keeps snapshots young. ``ready`` before ``sequences`` is asked."""
 
-    def __init__(self, store: MessageStore, sequences: Sequences, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        sequences: Sequences,
+        clock: Clock,
+        *,
+        settled: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """``settled`` has what is stored by now safe, and tells whether it is."""
+        self._settled = settled
         self.sequences: Final = sequences
         self.is_ready: bool = False
         """The table has what the log has."""
@@ -110,8 +120,25 @@ class SequenceLog:
         role, position = self._roles, self._store.log_end
         self.sequences.expire(self._clock.time_ms())
         body = await in_slices(self.sequences.snapshot(position))
+        is_safe = await self._settled()  # or it might be there after a power failure without that
         if self._roles != role:
             return _NOT_MASTER
+        reason = self._put(body) if is_safe else "what it tells of is not safe"
+        if reason is None:
+            self._position = position
+            self._outages.works(("save",))
+        else:
+            self._outages.fails(
+                log,
+                ("save",),
+                "what producers have sent is not written, tried again every %.0f s reason=%s",
+                LOOK_S,
+                reason,
+            )
+        return reason
+
+    def _put(self, body: bytes) -> str | None:
+        """Why it could not be."""
         now = self._clock.time_ms()
         result = self._store.put_again(
             PutMessage(
@@ -125,19 +152,8 @@ class SequenceLog:
                 _TAGS_CODE,
             )
         )
-        if result.status is PutStatus.PUT_OK:
-            self._position = position
-            self._outages.works(("save",))
-            return None
-        reason = result.remark or result.status.name
-        self._outages.fails(
-            log,
-            ("save",),
-            "what producers have sent is not written, tried again every %.0f s reason=%s",
-            LOOK_S,
-            reason,
-        )
-        return reason
+        is_stored = result.status is PutStatus.PUT_OK
+        return None if is_stored else result.remark or result.status.name
 
     # --- reading
     # ----------------------------------------------------------------------------------------------

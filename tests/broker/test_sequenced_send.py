@@ -32,6 +32,7 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch, 
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import Steps
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from tests.stored import decode_messages
 
@@ -428,7 +429,11 @@ def test_whoever_opens_the_store_next_knows_it_with_and_without_a_snapshot(tmp_p
 
 def test_what_expired_with_the_log_is_in_the_snapshot(tmp_path: Path) -> None:
     async def fill(world: SimBroker, client: SimClient) -> None:
+        async def settled() -> bool:
+            return True
+
         answer(await send(client, 0))
+        world.broker.storage.sequences._settled = settled
         service = asyncio.create_task(world.broker.storage.sequences.run())
         for number in range(40):  # 4 MiB: four files
             await client.send("Other", bytes(100_000))
@@ -586,6 +591,35 @@ def test_of_a_batch_nothing_counts_that_lies_behind_what_is_damaged(tmp_path: Pa
     play(tmp_path, fill)
     damage(tmp_path, b"second")
     play(tmp_path, again)
+
+
+def test_a_snapshot_tells_of_nothing_that_may_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure it may be there, and what it tells of not."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        store, log = world.broker.store, world.broker.storage.sequences
+        put, flushed = store.put_again, list[int]()
+
+        def put_again(message: PutMessage) -> PutResult:
+            flushed.append(store.flushed_offset)
+            return put(message)
+
+        async def fails() -> None:
+            pass
+
+        monkeypatch.setattr(store, "put_again", put_again)
+        answer(await send(client, 0))
+        end = store.log_end
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "sync", fails)
+            assert await log.save() == "what it tells of is not safe"
+        assert flushed == []
+        assert await log.save() is None
+        assert flushed == [end]
+
+    play(tmp_path, scene)
 
 
 def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
