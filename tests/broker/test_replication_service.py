@@ -182,7 +182,7 @@ def test_who_waits_when_the_master_stops_is_told(tmp_path: Path) -> None:
 
     async def scene(world: World) -> None:
         world.server._socket = Listening()  # type: ignore[assignment]
-        world.server._accept = nobody_comes  # type: ignore[method-assign]
+        world.server._accept = nobody_comes  # type: ignore[method-assign,assignment]
         here, there = world.connect()
         await carry(here, there)
         serving = asyncio.create_task(world.server.run())
