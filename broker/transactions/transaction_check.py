@@ -10,6 +10,9 @@ transaction.
 
 What a turn of the loop does is bounded: there may be millions of half messages of a producer that
 is gone.
+
+One file, though a long one, for one idea: what is undecided, found out at start and asked for in
+rounds.
 """
 
 from __future__ import annotations
