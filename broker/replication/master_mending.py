@@ -23,7 +23,7 @@ from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
-from .damage_watch import Tries, watching
+from .damage_watch import UNHEARD_S, Tries, watching
 
 log: Final = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class MasterMending:
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
         self._tries: Final = Tries()
+        self._alone_until = 0.0
         store.damage.is_watched = True
 
     async def run(self) -> None:
@@ -60,24 +61,33 @@ class MasterMending:
     async def mend(self) -> None:
         """Ask for what it is time for."""
         damage, now = self._store.damage, self._clock.monotonic()
-        slaves: Collection[str] | None = None
+        slaves: list[str] | None = None
         self._tries.tell(damage, now)
         for _ in range(_AT_ONCE):
             places = damage.places  # one that is mended in part leaves another one
             if not (due := self._tries.due(places, now)):
                 return
-            phy_offset = due[0]
             if slaves is None:
-                slaves = await self._slaves()
-            self._tries.count(phy_offset, now)
-            if not await self._mend(phy_offset, places[phy_offset], slaves):
-                self._tries.was_unheard(phy_offset, now)
-            damage.is_asked_for(phy_offset)
+                slaves = await self._who_may_answer(now)
+            for phy_offset in due if not slaves else due[:1]:
+                self._tries.count(phy_offset, now)
+                if not await self._mend(phy_offset, places[phy_offset], slaves):
+                    self._tries.was_unheard(phy_offset, now)
+                damage.is_asked_for(phy_offset)
 
-    async def _mend(self, phy_offset: int, size: int, slaves: Collection[str]) -> bool:
-        """Whether somebody has answered."""
+    async def _who_may_answer(self, now: float) -> list[str]:
+        """Without any slave, or a name server that knows, not all who read wait for that answer."""
+        if now < self._alone_until:
+            return []
+        slaves = sorted(await self._slaves())
+        if not slaves:
+            self._alone_until = now + UNHEARD_S
+        return slaves
+
+    async def _mend(self, phy_offset: int, size: int, slaves: list[str]) -> bool:
+        """Whether somebody has answered; who has not is not among ``slaves`` any more."""
         heard = False
-        for slave in sorted(slaves):
+        for slave in tuple(slaves):
             try:
                 record = await self._ask(slave, phy_offset)
                 heard = True
@@ -88,6 +98,8 @@ class MasterMending:
                     )  # fmt: skip
                     return True
             except (RocketMQError, StoreError) as error:
+                if isinstance(error, RocketMQError):
+                    slaves.remove(slave)
                 self._outages.occurs(
                     log,
                     ("mend", slave, without_figures(str(error))),

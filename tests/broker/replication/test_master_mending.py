@@ -27,6 +27,7 @@ class World:
         self.clock = ManualClock()
         self.network = Network(pair.slave.connect())
         self.slaves = ["10.0.0.2:10911"]
+        self.asked_for_slaves = 0
         self.mending = MasterMending(
             self.store,
             self.network,  # type: ignore[arg-type]
@@ -41,6 +42,7 @@ class World:
         return self.pair.master.broker.store
 
     async def addresses(self) -> list[str]:
+        self.asked_for_slaves += 1
         return self.slaves
 
     async def send(self) -> None:
@@ -163,6 +165,31 @@ def test_what_the_slave_has_alike_is_not_mended_and_not_waited_for_again(
             assert world.store.damage.places == {begin: size}
             world.store.damage.mend(begin)  # somebody takes it for mended
         assert caplog.text.count("the other replica has it damaged too: it is the same") == 1
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.parametrize("nobody", ["is known", "answers"])
+def test_nobody_is_asked_for_each_of_many(tmp_path: Path, nobody: str) -> None:
+    async def test(world: World) -> None:
+        if nobody == "is known":
+            world.slaves = []
+        world.network.client = None
+        for number in range(3):
+            world.store.damage.remember(*world.places[number])
+        await world.mending.mend()
+        assert world.store.damage.unasked == {}
+        assert world.asked_for_slaves == 1
+        world.store.damage.remember(*world.places[4])
+        await world.mending.mend()
+        assert world.store.damage.unasked == {}
+        assert world.asked_for_slaves == 1 + (nobody == "answers")
+        world.clock.advance(60)
+        world.slaves, world.network.client = ["10.0.0.2:10911"], world.pair.slave.connect()
+        for number in range(3):
+            world.flip(number)
+        await world.mending.mend()
+        assert len(bodies_of(world.store)) == COUNT
 
     scene(tmp_path, test)
 
