@@ -21,7 +21,7 @@ from ...remoting.protocol.record.entry import ENTRY_HEAD
 from ...remoting.services import to_the_end
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError, StoreFileError
-from ..replication.damage_watch import Tries, watching
+from ..replication.damage_watch import Tries, keep_mended
 
 log: Final = logging.getLogger(__name__)
 
@@ -67,11 +67,7 @@ class EntryMending:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with watching(self._store.damage, self._clock) as watch:
-            while True:
-                await watch.next()
-                await self.mend()
-                self._store.read_again()
+        await keep_mended(self._store, self._clock, self.mend)
 
     async def mend(self) -> None:
         """Ask for what it is time for."""

@@ -4,14 +4,14 @@ found, and a few times later, further and further apart."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.services import happens_within
 from ...store.log.damage import DamagedRecords
+from ...store.message_store import MessageStore
 
 LOOK_S: Final = 10.0
 PAUSES_S: Final = (0.0, 60.0, 3600.0)
@@ -60,31 +60,21 @@ class Tries:
         self._of[phy_offset] = len(PAUSES_S), float("inf")
 
 
-class DamageWatch:
-    """Of one service."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock: Final = clock
-        self._found: Final = asyncio.Event()
-
-    async def next(self) -> None:
-        """Return when it is time to look."""
-        await happens_within(self._found, LOOK_S, self._clock)
-        self._found.clear()
-
-    def found(self) -> None:
-        self._found.set()
-
-
-@asynccontextmanager
-async def watching(damage: DamagedRecords, clock: Clock) -> AsyncIterator[DamageWatch]:
-    """Threads find damage, too; so did the start."""
-    watch = DamageWatch(clock)
+async def keep_mended(
+    store: MessageStore, clock: Clock, mend: Callable[[], Awaitable[None]]
+) -> None:
+    """Until cancelled: ``mend`` whenever it may be time to ask for something. Threads find damage,
+    too; so did the start. Who waits for what is damaged reads again each time."""
+    found, damage = asyncio.Event(), store.damage
     if damage.is_known:
-        watch.found()
-    tell = partial(asyncio.get_running_loop().call_soon_threadsafe, watch.found)
+        found.set()
+    tell = partial(asyncio.get_running_loop().call_soon_threadsafe, found.set)
     damage.on_found.append(tell)
     try:
-        yield watch
+        while True:
+            await happens_within(found, LOOK_S, clock)
+            found.clear()
+            await mend()
+            store.read_again()
     finally:
         damage.on_found.remove(tell)

@@ -23,7 +23,7 @@ from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
-from .damage_watch import UNHEARD_S, Tries, watching
+from .damage_watch import UNHEARD_S, Tries, keep_mended
 
 log: Final = logging.getLogger(__name__)
 
@@ -52,11 +52,7 @@ class MasterMending:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with watching(self._store.damage, self._clock) as watch:
-            while True:
-                await watch.next()
-                await self.mend()
-                self._store.read_again()
+        await keep_mended(self._store, self._clock, self.mend)
 
     async def mend(self) -> None:
         """Ask for what it is time for."""

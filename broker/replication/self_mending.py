@@ -27,7 +27,7 @@ from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
 from ...store.replica.repair import BESIDE, DamagedThereTooError, RepairError
-from .damage_watch import Tries, watching
+from .damage_watch import Tries, keep_mended
 from .door import LinkSecurity
 
 log: Final = logging.getLogger(__name__)
@@ -62,11 +62,7 @@ class SelfMending:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with watching(self._store.damage, self._clock) as watch:
-            while True:
-                await watch.next()
-                await self.mend()
-                self._store.read_again()
+        await keep_mended(self._store, self._clock, self.mend)
 
     async def mend(self) -> None:
         """Ask for what it is time for."""
