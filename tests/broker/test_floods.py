@@ -39,7 +39,7 @@ from .raft.test_door import door
 from .raft.test_link import World as LinkWorld
 from .raft.test_mending import World as MendingWorld
 from .raft.world import PEERS, Group, ListStore
-from .replication.test_slave_sync import Pair, play
+from .replication.slave_scenes import Pair, play
 from .sends.test_fast_failure import Judged
 from .sim_broker import SimBroker, SimClient
 from .state.test_consumer_filters import sql

@@ -11,7 +11,7 @@ from aiorocketmq.remoting.transport.address import moved_port
 from aiorocketmq.store.replica.replication import ReplicationError
 
 from ..store.log.test_damage import flip
-from .replication.test_slave_sync import Pair, play
+from .replication.slave_scenes import Pair, play
 
 BODY_AT = 88
 """In a record."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from aiorocketmq.broker.replication.roles import Slave
 from aiorocketmq.remoting.errors import ConnectError
 
+from .slave_scenes import Pair, play
 from .test_queue_ends import FILE, with_expired
-from .test_slave_sync import Pair, play
 
 
 async def told(pair: Pair) -> int | None:

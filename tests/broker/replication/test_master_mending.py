@@ -14,7 +14,7 @@ from aiorocketmq.store.message_store import MessageStore
 from tests.sim import ManualClock
 from tests.store.world import bodies_of
 
-from .test_slave_sync import Network, Pair, play, turns
+from .slave_scenes import Network, Pair, play, turns
 
 COUNT = 6
 

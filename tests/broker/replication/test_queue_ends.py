@@ -15,7 +15,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.responses import Response
 
-from .test_slave_sync import Pair, play
+from .slave_scenes import Pair, play
 
 BIG = bytes(400_000)
 FILE = 1 << 20

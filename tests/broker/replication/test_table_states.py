@@ -17,7 +17,7 @@ from aiorocketmq.remoting.protocol.commands.pull import ViewMessageRequest
 from aiorocketmq.remoting.slices import at_once
 
 from ..sim_broker import SimBroker
-from .test_slave_sync import MASTER, TABLES, Pair, commit, play
+from .slave_scenes import MASTER, TABLES, Pair, commit, play
 
 Change = Callable[[SimBroker], object]
 

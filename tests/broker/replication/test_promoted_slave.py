@@ -1,0 +1,107 @@
+"""What a slave has when it becomes master: its tables are not ahead of its log, and topics that its
+log brought are known."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from aiorocketmq.broker.replication.slave_sync import SOON_S
+from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.store.model.config import BrokerRole
+
+from ..sim_broker import sim_broker
+from ..transaction_scenes import GROUP, HALF, half
+from .slave_scenes import Pair, commit, config_of, play, turns
+
+
+def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: Path) -> None:
+    """Consumers may have read at the old master what never came here: the next messages would be
+    passed over."""
+
+    async def scene(pair: Pair) -> None:
+        await pair.at_master.send("T", b"one")
+        await pair.once()
+        pair.replicate()
+        await pair.at_slave.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit(3))
+        pair.slave.broker.tables.offsets_file.changed()
+
+    async def as_master() -> None:
+        store = config_of(tmp_path / "s", BrokerRole.ASYNC_MASTER)
+        async with sim_broker(tmp_path / "s", store=store) as promoted:
+            assert promoted.broker.state.offsets.get("g", "T", 0) == 1
+            assert not (tmp_path / "s" / "config" / "slaveOffset.json").exists()
+
+    play(tmp_path, scene)
+    assert (tmp_path / "s" / "config" / "slaveOffset.json").exists()
+    asyncio.run(as_master())
+
+
+def test_a_slave_is_not_ahead_of_its_log_with_what_its_master_has_delivered(
+    tmp_path: Path,
+) -> None:
+    """Should it become master, what was delivered and has not come here is delivered by it."""
+
+    async def scene(pair: Pair) -> None:
+        master, slave = pair.master.broker, pair.slave.broker
+        await pair.at_master.send("T", b"later", properties="DELAY\x011")
+        await half(pair.master, pair.at_master)
+        pair.replicate()
+        pair.master.clock.advance(60)
+        while not master.storage.schedule.deliver_due():
+            pass
+        await master.storage.transaction_check.check()
+        assert master.tables.delay_offsets.get(1) == 1
+        for _ in range(2):
+            await pair.once()
+            assert slave.tables.delay_offsets.get(1) == 0
+            assert slave.state.offsets.get(GROUP, HALF, 0) == NO_OFFSET
+        pair.replicate()
+        await pair.passes(SOON_S)
+        assert slave.tables.delay_offsets.get(1) == 1
+        assert slave.state.offsets.get(GROUP, HALF, 0) == 1
+
+    play(tmp_path, scene)
+
+
+def test_topics_that_a_master_did_not_live_to_tell_of_are_known_to_the_next_one(
+    tmp_path: Path,
+) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.master.make_topic("Told")
+        await pair.at_master.send("Told", b"x")
+        pair.replicate()
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert "Told" in pair.slave.broker.state.topics
+        pair.network.client = None
+        await pair.master.make_topic("Untold")
+        await pair.at_master.send("Untold", b"x")
+        pair.replicate()
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert pair.sync.leads() == ["Untold"]
+        assert pair.sync.leads() == []
+        assert pair.sync.master is None
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_what_is_left_in_the_log_of_a_deleted_topic_makes_none(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.master.make_topic("T")
+        await pair.at_master.send("T", b"x")
+        pair.master.broker.state.topics.delete("T")
+        pair.replicate()
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert pair.sync.leads() == []
+        service.cancel()
+
+    play(tmp_path, scene)
