@@ -72,9 +72,9 @@ OTHERWISE_TESTED = {
     ResponseCode.CONSUME_MSG_TIMEOUT: "takes 10 s: test_group_offset",
     ResponseCode.SEQUENCE_FENCED: "test_sequenced_send",
     ResponseCode.SEQUENCE_GAP: "test_sequenced_send",
-    ResponseCode.SEQUENCE_UNKNOWN: "test_sequenced_send",
-    ResponseCode.SEQUENCES_FULL: "test_sequenced_send",
-    ResponseCode.SEQUENCES_NOT_READY: "test_sequenced_send",
+    ResponseCode.SEQUENCE_UNKNOWN: "test_forgotten_sequences",
+    ResponseCode.SEQUENCES_FULL: "test_forgotten_sequences",
+    ResponseCode.SEQUENCES_NOT_READY: "test_forgotten_sequences",
 }
 """Answers that no row has."""
 NOT_BY_BROKERS = frozenset(

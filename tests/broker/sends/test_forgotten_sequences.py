@@ -1,0 +1,190 @@
+"""Producers that a broker does not know any more, or not yet: they have expired, are too many, or
+nobody has read the log. They are told so, and nothing of theirs is taken for new."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from aiorocketmq.broker.sends import sequence_log
+from aiorocketmq.broker.sends.sequences import Sequences
+from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.protocol.commands.send import SequenceHelloResponse
+from aiorocketmq.remoting.protocol.record import Records
+from aiorocketmq.remoting.slices import Steps
+
+from ..sequence_scenes import (
+    BEGUN,
+    DAY_MS,
+    HEADER,
+    ID,
+    answer,
+    bodies,
+    hello,
+    play,
+    properties,
+    send,
+    send_others,
+)
+from ..sim_broker import SimBroker, SimClient, sim_broker
+
+
+def test_a_broker_that_was_not_asked_takes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with sim_broker(tmp_path) as world:
+            await world.make_topic("T")
+            client = world.connect()
+            refused = await send(client, 0)
+            assert refused.code == ResponseCode.SEQUENCES_NOT_READY
+            assert bodies(world) == []
+            header = (await hello(client)).check().header
+            assert isinstance(header, SequenceHelloResponse)
+            assert (header.expires_ms, header.now_ms) == (7 * DAY_MS, world.clock.time_ms())
+            assert answer(await send(client, 0)).sequence == "new"
+
+    asyncio.run(main())
+
+
+def test_who_comes_back_after_expiry_is_told(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0))
+        world.clock.advance(DAY_MS / 1000 + 1)
+        for number in (0, 1):
+            refused = await send(client, number)
+            assert refused.code == ResponseCode.SEQUENCE_UNKNOWN
+        begun = world.clock.time_ms()
+        assert answer(await send(client, 0, begun_ms=begun)).sequence == "new"
+        assert len(bodies(world)) == 2
+
+    play(tmp_path, scene, send_sequence_expire_millis=DAY_MS)
+
+
+def test_only_so_many_are_remembered_and_a_further_one_is_refused(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        for producer in ("a", "b"):
+            answer(await send(client, 0, producer_id=producer))
+        refused = await send(client, 0, producer_id="c")
+        assert refused.code == ResponseCode.SEQUENCES_FULL
+        assert "maxSendSequences" in (refused.remark or "")
+        assert answer(await send(client, 1, producer_id="a")).sequence == "new"
+        world.clock.advance(DAY_MS / 1000)
+        answer(await send(client, 2, producer_id="a"))
+        world.clock.advance(1)  # b has expired by now
+        begun = world.clock.time_ms()
+        assert answer(await send(client, 0, producer_id="c", begun_ms=begun)).sequence == "new"
+
+    play(tmp_path, scene, max_send_sequences=2, send_sequence_expire_millis=DAY_MS)
+
+
+def lose_first_file(folder: Path) -> None:
+    """Of the log, as if it had expired."""
+    min((folder / "commitlog").iterdir()).unlink()
+
+
+def test_where_the_beginning_of_the_log_is_gone_nothing_is_taken_for_new(tmp_path: Path) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0))
+        await send_others(world, client, pause_s=1)
+        answer(await send(client, 1))
+
+    play(tmp_path, fill)
+    lose_first_file(tmp_path)
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        for number in (0, 1, 2):
+            assert (await send(client, number)).code == ResponseCode.SEQUENCE_UNKNOWN
+        world.clock.advance(100)
+        begun = world.clock.time_ms()
+        got = answer(await send(client, 0, producer_id="another", begun_ms=begun))
+        assert got.sequence == "new"
+
+    play(tmp_path, again)
+
+
+def test_who_says_hello_begins_behind_what_is_forgotten_though_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(7200)
+        await send_others(world, client)
+
+    play(tmp_path, fill)
+    lose_first_file(tmp_path)
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        header = (await hello(client)).check().header
+        assert isinstance(header, SequenceHelloResponse)
+        begun_ms = header.now_ms
+        assert begun_ms > world.clock.time_ms()
+        assert answer(await send(client, 0, begun_ms=begun_ms)).sequence == "new"
+        assert (await hello(client, epoch=1)).code == 0
+
+    play(tmp_path, again)
+
+
+def test_what_expires_while_it_is_read_hides_nothing_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Sequences.read
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        log = world.broker.store._log
+
+        def meanwhile(sequences: Sequences, records: Records) -> Steps[None]:
+            while len(log.files.files) > 1:
+                log.drop_first()
+            return read(sequences, records)
+
+        answer(await send(client, 0))
+        await send_others(world, client)
+        answer(await send(client, 1))
+        world.broker.storage.sequences.forget()
+        with monkeypatch.context() as patch:
+            patch.setattr(Sequences, "read", meanwhile)
+            refused = await hello(client)
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        assert "has expired meanwhile" in (refused.remark or "")
+        assert (await hello(client)).code == 0
+        assert (await send(client, 1)).code == ResponseCode.SEQUENCE_UNKNOWN
+
+    play(tmp_path, scene)
+
+
+def test_more_than_can_be_read_counts_as_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0))
+        await world.broker.storage.sequences.save()
+        await send_others(world, client, pause_s=1)
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        assert (await send(client, 0)).code == ResponseCode.SEQUENCE_UNKNOWN
+
+    play(tmp_path, fill)
+    monkeypatch.setattr(sequence_log, "MOST_READ_BYTES", 1 << 20)
+    play(tmp_path, again)
+
+
+def test_a_producer_of_which_the_original_stored_something_is_told_so(tmp_path: Path) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0, b"0"))
+        for _ in range(2):  # it stores the bit and the property as they come
+            header = replace(HEADER, properties=properties(1, 0, ID, BEGUN), sys_flag=0)
+            message = header.properties or ""
+            put = world.broker.store.put_fields
+            put("T", 1, b"1", message.encode(), b"\x7f\0\0\1\0\0\0\1", 1, BEGUN, 0, 0, 1 << 20)
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        for number in (0, 1, 2):
+            refused = await send(client, number)
+            assert refused.code == ResponseCode.SEQUENCE_UNKNOWN
+            assert "does not check sequences" in (refused.remark or "")
+        assert bodies(world) == [b"0", b"1", b"1"]
+        assert answer(await send(client, 0, producer_id="another")).sequence == "new"
+
+    play(tmp_path, fill)
+    play(tmp_path, again)
