@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ParamSpec, Self
 
-from aiorocketmq import Admin, MessageExt, PullConsumer
+from aiorocketmq import Admin, Message, MessageExt, Producer, PullConsumer
 from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.remoting.errors import RocketMQError
 
@@ -223,6 +223,12 @@ async def create_topic(namesrv: str, topic: str, queues: int) -> None:
                 return len(await admin.read_queues(topic)) == queues * len(addresses)
 
             await until(known, f"the name server {server} knows all queues of {topic}")
+
+
+async def sent(cluster: Cluster, topic: str, body: bytes, *keys: str, tags: str = "A") -> str:
+    """The id of one message."""
+    async with Producer("p", namesrv=cluster.namesrv) as producer:
+        return (await producer.send(Message(topic, body, tags=tags, keys=keys))).msg_id
 
 
 async def total_of(consumer: PullConsumer, count: int) -> list[MessageExt]:

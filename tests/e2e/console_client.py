@@ -16,6 +16,10 @@ from aiorocketmq.remoting.clock import Clock
 
 ORIGIN: Final = "http://localhost:8199"
 TOKEN: Final = "a-token-of-the-tests"
+PAGES = ("/", "/topics", "/groups", "/messages", "/dead-letters", "/tail", "/send", "/accounts")
+STREAMS = ("/live/overview", "/live/topics", "/live/groups", "/live/topic?name=T",
+           "/live/group?name=G", "/live/tail?topic=T")  # fmt: skip
+CHANGES = ("/topic/change", "/group/reset", "/dead-letters/send-again", "/send")
 
 
 class Asked(NamedTuple):
