@@ -1,0 +1,243 @@
+"""What a broker knows of transactions after a restart, an orderly one or none, and as a new master
+(``broker-services.md`` §5.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
+from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
+
+from .sim_broker import SimBroker, SimClient
+from .transaction_scenes import (
+    COMMIT,
+    GROUP,
+    HALF,
+    OP,
+    ROLLBACK,
+    Scene,
+    answer_to,
+    asked,
+    checked,
+    end,
+    half,
+    play,
+    stored,
+    word,
+)
+
+
+def test_a_new_master_reads_what_is_undecided_whatever_it_knew_before(tmp_path: Path) -> None:
+    """It has followed meanwhile; a word that is said between the first step and the others
+    counts."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        first = await half(world, client, key="A")
+        second = await half(world, client, key="B")
+        storage = world.broker.storage
+        storage.transactions.halves.begin(7, 7)  # as if it had seen another log
+        storage.begin_as_master()
+        await end(client, first, ROLLBACK)
+        await storage.transaction_check.load()
+        await checked(world)
+        assert [message.msg_id for _, message in asked(client)] == ["B"]
+        await end(client, second, COMMIT)
+        assert len(stored(world, "T", 1)) == 1
+
+    play(tmp_path, scene)
+
+
+def replay(folder: Path, *scenes: Scene, **config: Any) -> None:
+    """Scenes with an orderly restart in between; the store is read again each time, as the service
+    does at start."""
+    for scene in scenes:
+
+        async def loaded(world: SimBroker, client: SimClient, scene: Scene = scene) -> None:
+            await world.broker.storage.transaction_check.load()
+            await scene(world, client)
+
+        play(folder, loaded, **config)
+
+
+def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
+    sent: list[SendMessageResponse] = []
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.extend([await half(world, client, key=f"K{number}") for number in range(100)])
+        for number in range(0, 100, 2):
+            await end(client, sent[number], COMMIT)
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        assert world.broker.storage.transactions.halves.undecided == 50
+        await end(client, sent[2], COMMIT)  # said before
+        assert len(stored(world, "T", 1)) == 50
+        world.clock.advance(100)
+        await checked(world)
+        assert sorted(m.msg_id for _, m in asked(client)) == sorted(
+            f"K{n}" for n in range(1, 100, 2)
+        )
+
+    async def at_last(world: SimBroker, client: SimClient) -> None:
+        halves = world.broker.storage.transactions.halves
+        assert (halves.front, halves.end, halves.undecided) == (100, 150, 50)
+
+    replay(tmp_path, before, after, at_last)
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("gone", [(HALF,), (OP,), (HALF, OP)])
+def test_after_a_restart_everything_is_known_of_queues_that_began_anew(
+    tmp_path: Path, gone: tuple[str, ...], killed: bool, rounds: int
+) -> None:
+    """They had expired, and an administrator had such queues deleted."""
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        for _ in range(5):
+            await end(client, await half(world, client), ROLLBACK)
+        await checked(world)
+        for topic in gone:
+            assert at_once(world.broker.store.delete_topic_in_slices(topic))
+        await half(world, client, key="A")
+        await end(client, await half(world, client, key="B"), ROLLBACK)
+        for _ in range(rounds):
+            await checked(world)
+            assert [message.msg_id for _, message in asked(client)] == ["A"]
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(100)
+        await checked(world)
+        [(request, message)] = asked(client)
+        assert message.msg_id == "A"
+        (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))).check()
+        assert len(stored(world, "T", 1)) == 1
+
+    replay(tmp_path, before)
+    if killed:
+        (tmp_path / "abort").touch()
+    replay(tmp_path, after)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_progress_that_is_ahead_of_the_log_is_none(tmp_path: Path, killed: bool) -> None:
+    """A master of the original has told it, and copies of half messages have not come here."""
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        for key in "ABCD":
+            sent = await half(world, client, key=key)
+            if key != "C":
+                await end(client, sent, COMMIT)
+        for topic, offset in ((HALF, 7), (OP, 2)):
+            world.broker.state.offsets.commit(GROUP, topic, 0, offset)
+        await world.broker.tables.save_offsets()
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        world.clock.advance(100)
+        await checked(world)
+        assert [message.msg_id for _, message in asked(client)] == ["C"]
+
+    replay(tmp_path, before)
+    if killed:
+        (tmp_path / "abort").touch()
+    replay(tmp_path, after)
+
+
+def test_a_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted(tmp_path: Path) -> None:
+    async def before(world: SimBroker, client: SimClient) -> None:
+        flushing = asyncio.ensure_future(world.broker.store.run())
+        sent = await half(world, client)
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+        client.connection.invoke_oneway(RequestCode.END_TRANSACTION, word(sent, COMMIT))
+        while not world.broker.storage.transactions.halves.committing:
+            await asyncio.sleep(0)
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        assert len(stored(world, "T", 1)) == 1
+        assert [op.body for op in stored(world, OP)] == [b"0"]
+        await checked(world)
+        assert not asked(client), "it would be committed once more"
+
+    config = MessageStoreConfig(
+        store_path_root_dir=str(tmp_path),
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
+    )
+    replay(tmp_path, before, after, store=config)
+
+
+def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(
+    tmp_path: Path,
+) -> None:
+    """The progress was not saved after the copies were put."""
+    sent: list[SendMessageResponse] = []
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client, key="A"))
+        sent.append(
+            await half(world, client, key="A", born_timestamp=world.clock.time_ms() + 1)
+        )  # sent again by its client
+        await checked(world)
+        world.broker.state.offsets.commit(GROUP, HALF, 0, 0)
+        await world.broker.tables.save_offsets()
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        halves = world.broker.storage.transactions.halves
+        assert halves.front == 2
+        await end(client, sent[0], COMMIT)
+        assert [op.body for op in stored(world, OP)] == [b"2", b"0"]
+        world.clock.advance(100)
+        await checked(world)
+        assert [request.tran_state_table_offset for request, _ in asked(client)] == [4]
+
+    replay(tmp_path, before, after)
+
+
+def test_after_a_restart_a_word_about_the_first_number_decides_its_copy(tmp_path: Path) -> None:
+    sent: list[SendMessageResponse] = []
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client))
+        await checked(world)
+        asked(client)
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        assert world.broker.storage.transactions.halves.front == 1
+        world.clock.advance(100)
+        await checked(world)  # a copy of the copy
+        await end(client, sent[0], COMMIT)
+        await end(client, sent[0], COMMIT)
+        [(request, _)] = asked(client)
+        (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))).check()
+        assert [op.body for op in stored(world, OP)] == [b"2", b"0"]
+        assert len(stored(world, "T", 1)) == 1
+
+    replay(tmp_path, before, after)
+
+
+def test_after_a_restart_a_word_about_the_first_number_ends_an_immune_copy(tmp_path: Path) -> None:
+    sent: list[SendMessageResponse] = []
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client, more="\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01150"))
+        await checked(world)
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        world.broker.storage.transactions.halves.copies.clear()  # there were too many to know them
+        await end(client, sent[0], COMMIT)
+        world.clock.advance(600)
+        await checked(world)
+        assert asked(client) == []
+        assert [op.body for op in stored(world, OP)] == [b"0", b"1"]
+        assert len(stored(world, "T", 1)) == 1
+
+    replay(tmp_path, before, after)
