@@ -23,8 +23,8 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.status import GetMessageStatus
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 
-from .replica.test_replica_log import RECORD_FIELDS, open_slave, replicate
-from .world import bodies_of, crash, messages_of, open_store, put_ok
+from .replica.replica_world import RECORD_FIELDS, open_both, open_slave, replicate
+from .world import bodies_of, crash, messages_of, put_ok
 
 LIGHT = "%LMQ%a"
 ON: dict[str, Any] = {"enable_multi_dispatch": True, "enable_lmq": True}
@@ -77,7 +77,7 @@ def append(slave: MessageStore, *numbers: int) -> None:
 def test_the_end_of_the_log_that_was_damaged_while_stopped_comes_again_into_its_queues(
     tmp_path: Path, lost: int
 ) -> None:
-    master, slave = open_store(tmp_path / "master", **ON), open_slave(tmp_path / "slave", **ON)
+    master, slave = open_both(tmp_path, **ON)
     places = put_in_both(master, *(b"%d" % number for number in range(10)))
     replicate(master, slave)
     slave.close()
@@ -103,7 +103,7 @@ def test_the_end_of_the_log_that_was_damaged_while_stopped_comes_again_into_its_
 
 
 def test_queues_that_begin_anew_at_the_master_do_so_at_the_slave(tmp_path: Path) -> None:
-    master, slave = open_store(tmp_path / "master", **ON), open_slave(tmp_path / "slave", **ON)
+    master, slave = open_both(tmp_path, **ON)
     put_in_both(master, *(b"old %d" % number for number in range(5)))
     replicate(master, slave)
     for topic, _ in QUEUES:
@@ -119,7 +119,7 @@ def test_queues_that_begin_anew_at_the_master_do_so_at_the_slave(tmp_path: Path)
 
 
 def test_a_queue_that_is_named_twice_has_the_message_once(tmp_path: Path) -> None:
-    master, slave = open_store(tmp_path / "master", **ON), open_slave(tmp_path / "slave", **ON)
+    master, slave = open_both(tmp_path, **ON)
     for number in range(3):
         put_ok(
             master,

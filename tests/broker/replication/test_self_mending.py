@@ -20,7 +20,7 @@ from aiorocketmq.store.message_store import MessageStore
 from ...fault.damage import log_file_of
 from ...sim import ManualClock
 from ...store.log.test_damage import flip
-from ...store.replica.test_replica_log import open_slave, replicate
+from ...store.replica.replica_world import open_slave, replicate
 from ...store.world import bodies_of, crash, open_store, put_ok
 from ...tools.test_mqstore_repair import Replica, replica_of
 

@@ -2,149 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.message.message_id import pack_host
-from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import NewRecord, Scan, encode_record, scan
-from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.mapped_file import MappedFile
-from aiorocketmq.store.index.index_file import IndexFile
-from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
-from aiorocketmq.store.model.put import PutMessage
-from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
-from aiorocketmq.store.queues.consume_queue import CQ_UNIT, ConsumeQueue
-from aiorocketmq.store.replica import replica_log
+from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 from aiorocketmq.store.replica.replica_log import ReplicaQueues
-from aiorocketmq.store.replica.replica_stream import SlaveSide
-from aiorocketmq.store.replica.replication import LogRange, MasterSide, ReplicationSettings
-from tests.stored import decode_messages, received
+from tests.stored import decode_messages
 
 from ...fault.disks import FullDisk
-from ..world import (
-    BORN_HOST,
-    bodies_of,
-    crash,
-    folder_contents,
-    messages_of,
-    open_store,
-    put,
-    put_ok,
-)
-
-V6_HOST = pack_host("::1", 10911)
-DELAYED = encode_properties({"DELAY": "3"})
-"""Level 3: the queue has the time of delivery, 10 s later."""
-
-
-LARGE: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
-RECORD_FIELDS: dict[str, Any] = {
-    "sys_flag": 0, "born_timestamp": 1, "born_host": BORN_HOST, "store_timestamp": 5,
-    "store_host": BORN_HOST,
-}  # fmt: skip
-
-
-def open_slave(root: Path, **changes: Any) -> MessageStore:
-    return open_store(root, broker_role=BrokerRole.SLAVE, **changes)
-
-
-def replicate(master: MessageStore, slave: MessageStore, step: int = 3000) -> None:
-    """Everything that the slave does not have."""
-    settings = ReplicationSettings()
-    file_size = master.config.mapped_file_size_commit_log
-    sending = MasterSide(settings, 0.0)
-    receiving = SlaveSide(slave.max_phy_offset, file_size, settings, 0.0)
-    report = receiving.report(0.0)
-    assert report is not None
-    ends = LogRange(master.min_phy_offset, master.max_phy_offset, file_size)
-    sending.receive(report, ends, 0.0)
-    while (wanted := sending.wanted(ends, step)) is not None:
-        data = master.read(*wanted)
-        assert data is not None
-        for piece in received(receiving, b"".join(sending.batches(data, 0.0)), 0.0):
-            slave.replica.append(*piece)
-    assert slave.max_phy_offset == master.max_phy_offset
-
-
-def follow(slave: MessageStore, data: bytes) -> None:
-    """A master's log, from its begin on."""
-    settings, file_size = ReplicationSettings(), slave.config.mapped_file_size_commit_log
-    sending, receiving = MasterSide(settings, 0.0), SlaveSide(0, file_size, settings, 0.0)
-    report = receiving.report(0.0)
-    assert report is not None
-    sending.receive(report, LogRange(0, len(data), file_size), 0.0)
-    while (wanted := sending.wanted(LogRange(0, len(data), file_size), 3000)) is not None:
-        begin, size = wanted
-        batches = b"".join(sending.batches(data[begin : begin + size], 0.0))
-        for piece in received(receiving, batches, 0.0):
-            slave.replica.append(*piece)
-
-
-def queues_of(root: Path) -> dict[str, bytes]:
-    return folder_contents(root / "consumequeue")
-
-
-def whole_record(topic: str, number: int) -> bytes:
-    """Of a log with as long ones only, as a master could send it."""
-    properties = b"UNIQ_KEY\x01%032d\x02TAGS\x01a\x02" % number
-    size = len(
-        encode_record(
-            NewRecord(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=0, phy_offset=0)
-        )
-    )
-    return encode_record(
-        NewRecord(
-            topic,
-            0,
-            b"body",
-            properties,
-            **RECORD_FIELDS,
-            queue_offset=number,
-            phy_offset=number * size,
-        )
-    )
-
-
-def fill(master: MessageStore, count: int = 120) -> None:
-    """Messages of all kinds."""
-    for number in range(count):
-        properties = {"UNIQ_KEY": f"U{number:031d}", "TAGS": "ab"[number % 2], "KEYS": f"k{number}"}
-        put_ok(
-            master,
-            "T",
-            number % 4,
-            b"body %d" % number,
-            properties=properties,
-            store_timestamp=1000 + number,
-        )
-        if number % 10 == 0:
-            put_ok(master, "Plain", 0, bytes(number * 20))
-            stored_at = 1000 + number
-            put_later = master.put_message(
-                PutMessage(
-                    "SCHEDULE_TOPIC_XXXX",
-                    2,
-                    b"later",
-                    DELAYED,
-                    BORN_HOST,
-                    1,
-                    stored_at,
-                    stored_at + 10_000,
-                )
-            )
-            assert put_later.status is PutStatus.PUT_OK
-
-
-def index_of(folder: Path) -> list[bytes]:
-    """The index files of a store, in order."""
-    return [data for path, data in folder_contents(folder).items() if path.startswith("index")]
+from ..world import bodies_of, crash, folder_contents, messages_of, open_store, put, put_ok
+from .replica_world import LARGE, V6_HOST, fill, open_both, open_slave, queues_of, replicate
 
 
 @pytest.mark.parametrize("step", [700, 100_000])
@@ -184,87 +57,6 @@ def test_a_slave_has_the_queues_and_the_index_of_its_master(
     slave.close()
 
 
-def test_messages_of_all_kinds_get_into_the_index_that_the_master_has(tmp_path: Path) -> None:
-    large: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
-    master, slave = (
-        open_store(tmp_path / "master", **large),
-        open_slave(tmp_path / "slave", **large),
-    )
-    for number in range(900):
-        key = (
-            f"{number:030d}ü"
-            if 700 <= number < 720
-            else f"{number:032d}"
-            if number < 800
-            else f"{number:07d}"
-        )
-        properties = {"UNIQ_KEY": key, "TAGS": "ab"[number % 2]}
-        put_ok(
-            master,
-            "TU"[number % 3 // 2],
-            number % 4,
-            b"%d" % number,
-            properties=properties,
-            store_timestamp=1000 + number,
-        )
-        if number in {299, 309, 599, 605, 899}:  # few of them come one by one
-            replicate(master, slave, 100_000)
-    assert slave.replica.waiting > 800
-    for store in (master, slave):
-        store.close()
-    assert index_of(tmp_path / "master") == index_of(tmp_path / "slave") != []
-
-
-def test_what_came_in_pieces_gets_into_the_index_in_large_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 20, "max_index_num": 5000}
-    master, slave = (
-        open_store(tmp_path / "master", **large),
-        open_slave(tmp_path / "slave", **large),
-    )
-    for number in range(2000):
-        properties = {"UNIQ_KEY": f"{number:032d}", "TAGS": "a"}
-        put_ok(master, "T", number % 4, b"%d" % number, properties=properties, store_timestamp=1000)
-    replicate(master, slave, 20_000)
-    steps: list[int] = []
-    put_items = IndexFile.put
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            IndexFile,
-            "put",
-            lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows),
-        )
-        slave._indexing.build_all()
-    assert sum(steps) == 2000
-    assert len(steps) <= 6, steps
-    assert not slave.replica.waiting
-    for store in (master, slave):
-        store.close()
-    assert index_of(tmp_path / "master") == index_of(tmp_path / "slave") != []
-
-
-def test_the_first_step_after_a_sync_is_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each of its items is a page fault."""
-    store = open_store(tmp_path, max_index_num=5000)
-    steps: list[int] = []
-    put_items = IndexFile.put
-    monkeypatch.setattr(
-        IndexFile, "put", lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows)
-    )
-    for _ in range(2):
-        for number in range(800):
-            put_ok(store, "T", 0, b"", properties={"UNIQ_KEY": f"{number:032d}"})
-        store._indexing.build_all()
-        store._index.sync(store._index.sync_work())
-    assert sum(steps) == 1600
-    assert steps[: len(steps) // 2] == steps[len(steps) // 2 :]
-    assert steps[0] <= 128 < max(steps)
-    store.close()
-
-
 def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,11 +64,7 @@ def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
     monkeypatch.setattr(
         ReplicaQueues, "dispatch", lambda _self, request: one_by_one.append(request)
     )
-    large: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
-    master, slave = (
-        open_store(tmp_path / "master", **large),
-        open_slave(tmp_path / "slave", **large),
-    )
+    master, slave = open_both(tmp_path, **LARGE)
     for number in range(300):
         put_ok(
             master,
@@ -295,7 +83,7 @@ def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
 def test_when_the_log_cannot_be_written_the_queues_do_not_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     fill(master, 30)
     replicate(master, slave)
     known, end = bodies_of(slave, "T", 1), slave.max_phy_offset
@@ -324,7 +112,7 @@ def test_a_slave_takes_no_messages(tmp_path: Path) -> None:
 
 
 def test_a_slave_that_crashes_goes_on_and_can_become_a_master(tmp_path: Path) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     for _ in range(4):
         fill(master, 30)
         replicate(master, slave)
@@ -340,7 +128,7 @@ def test_a_slave_that_crashes_goes_on_and_can_become_a_master(tmp_path: Path) ->
 
 
 def test_a_slave_whose_log_ends_with_a_whole_file_goes_on_with_the_next(tmp_path: Path) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     fill(master, 60)
     file_size = master.config.mapped_file_size_commit_log
     data = master.read(0, file_size)
@@ -370,7 +158,7 @@ def test_the_last_record_is_known_without_a_look_at_every_queue(
         looks.append(queue)
         return unit(queue, offset)
 
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     fill(master, 60)
     replicate(master, slave)
     monkeypatch.setattr(ConsumeQueue, "unit", counted)
@@ -393,7 +181,7 @@ def test_the_last_record_is_known_without_a_look_at_every_queue(
 def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(
     tmp_path: Path,
 ) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     for number in range(5):
         put_ok(master, body=b"old %d" % number)
     replicate(master, slave)
@@ -406,7 +194,7 @@ def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(
 
 
 def test_messages_of_a_queue_whose_first_ones_expired_keep_their_numbers(tmp_path: Path) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     fill(master, 120)
     file_size = master.config.mapped_file_size_commit_log
     start = master.max_phy_offset - master.max_phy_offset % file_size
@@ -431,7 +219,7 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
         "enable_lmq": True,
         "enable_consume_queue_ext": True,
     }
-    master, slave = open_store(tmp_path / "master", **on), open_slave(tmp_path / "slave", **on)
+    master, slave = open_both(tmp_path, **on)
     for number in range(40):
         put_ok(
             master,
@@ -449,51 +237,8 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
     assert queues_of(tmp_path / "slave") == queues_of(tmp_path / "master")
 
 
-@pytest.mark.parametrize("unwritten", [60, 150, 199])
-def test_a_topic_that_was_never_written_is_left_out_alone(tmp_path: Path, unwritten: int) -> None:
-    """The master has its record, so the slave keeps it, and the ones around it are in queues and
-    index."""
-    records = [
-        whole_record("T\0pic" if number == unwritten else "Topic", number) for number in range(200)
-    ]
-    slave = open_slave(tmp_path, **LARGE)
-    slave.replica.append(0, b"".join(records))
-    assert slave.max_phy_offset == sum(map(len, records))
-    slave.close()
-    slave = open_slave(tmp_path, **LARGE)
-    found = [
-        len(at_once(slave.query.steps("Topic", f"{number:032d}", 1, 0, 10**15)).records)
-        for number in range(200)
-    ]
-    slave.close()
-    assert [number for number, count in enumerate(found) if not count] == [unwritten]
-
-
-def test_many_unusual_records_are_not_looked_at_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[tuple[int, int]] = []
-    whole: set[int] = set()
-
-    def watched(data: bytes, *place: int, at: int) -> Scan:
-        found = scan(data, *place, at=at)
-        looked.append((at, found.end))
-        whole.add(id(data))
-        return found
-
-    monkeypatch.setattr(replica_log, "scan", watched)
-    records = [whole_record("T\0pic" if number % 2 else "Topic", number) for number in range(200)]
-    slave = open_slave(tmp_path, **LARGE)
-    slave.replica.append(0, b"".join(records))
-    assert slave.max_phy_offset == sum(map(len, records))
-    assert looked == sorted(looked)
-    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(looked))
-    assert len(whole) == 1  # what is left is not copied each time
-    slave.close()
-
-
 def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     arrived: list[tuple[str, int, int]] = []
     slave.arrivals.listeners.append(
         lambda topic, queue_id, offset, _code, _time: arrived.append((topic, queue_id, offset))
@@ -509,7 +254,7 @@ def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shift", [-1, 1, 8192])
 def test_a_byte_goes_where_its_master_has_it_or_nowhere(tmp_path: Path, shift: int) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    master, slave = open_both(tmp_path)
     put_ok(master)
     replicate(master, slave)
     end = slave.max_phy_offset
@@ -551,116 +296,3 @@ def test_on_a_full_disk_nothing_has_happened_and_it_goes_on_when_there_is_room(
         assert queues_of(root) == queues_of(tmp_path / "master")
     assert failures > 5
     master.close()
-
-
-@pytest.mark.parametrize(
-    "at",
-    [3, 4, 9, 30, 84, 90, 100],
-    ids=["size", "magic", "crc", "place", "body size", "body", "more body"],
-)
-@pytest.mark.parametrize("step", [700, 100_000])
-@pytest.mark.parametrize("count", [10, 200])
-def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
-    tmp_path: Path, at: int, step: int, count: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    master, slave = (
-        open_store(tmp_path / "master", **LARGE),
-        open_slave(tmp_path / "slave", **LARGE),
-    )
-    for number in range(count):
-        place = put_ok(
-            master, body=b"%03d" % number + b"x" * 40, properties={"UNIQ_KEY": f"{number:032d}"}
-        ).phy_offset
-        if number == 7:
-            bad = place
-    master._log.buffer[bad + at] ^= 8
-    replicate(master, slave, step)
-    assert slave.read(0, slave.max_phy_offset) == master.read(0, master.max_phy_offset)
-    assert slave.max_offset("T", 0) == count
-    found, offset = [], 0
-    slave._reader.follows, slave._reader.awaited = lambda: False, dict  # as a master's
-    while offset < count:
-        result = slave.get("T", 0, offset)
-        assert result.next_begin_offset > offset
-        messages, broken = read_salvaged(bytes(result.body), "b")
-        assert not broken, "what is known to be damaged is not handed out"
-        found += [message.queue_offset for message in messages]
-        offset = result.next_begin_offset
-    assert found == [number for number in range(count) if number != 7]
-    assert list(slave.damage.places) == [bad]
-    assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
-    master.close()
-    slave.close()
-
-
-def test_a_number_that_the_master_lost_and_gave_again(tmp_path: Path) -> None:
-    """A sector was lost that begins in the properties of a message and goes on behind it; the
-    master knew nothing of the message when it started again, and the next one got its number. Its
-    slave must not take the first one for whole, and has the second one."""
-    sector = 512
-
-    def record(phy_offset: int, number: int, body: bytes) -> bytes:
-        properties = b"UNIQ_KEY\x01%032d\x02TAGS\x01a" % number
-        fields = {**RECORD_FIELDS, "queue_offset": number, "phy_offset": phy_offset}
-        return encode_record(NewRecord("T", 0, body, properties, **fields))
-
-    size = len(record(0, 0, b""))
-    first = record(0, 0, bytes([65]) * (sector - 2 * size + 20))
-    lost = record(len(first), 1, b"lost")
-    assert len(first) + len(lost) - sector in range(8, 40)
-    data = (first + lost)[:sector].ljust(2 * sector, b"\0")
-    data += record(len(data), 1, b"again")
-    data += record(len(data), 2, b"next")
-    slave = open_slave(tmp_path, **LARGE)
-    follow(slave, data)
-    assert len(first) in slave.damage.places
-    assert slave.max_offset("T", 0) == 3
-    assert bodies_of(slave)[1:] == [b"again", b"next"]
-    slave.close()
-
-
-@pytest.mark.parametrize("left", ["a unit", "a filler"])
-def test_what_has_not_come_yet_is_waited_for(tmp_path: Path, left: str) -> None:
-    """Its record could not be written after its unit; or a start found that the queue had lost its
-    last message, which the master sends again. Who were told to go on would never see it."""
-    master, slave = (
-        open_store(tmp_path / "master", **LARGE),
-        open_slave(tmp_path / "slave", **LARGE),
-    )
-    put_ok(master)
-    replicate(master, slave)
-    result, end = put_ok(master), slave.max_phy_offset
-    queue = slave._queues.get_or_create("T", 0)
-    if left == "a unit":
-        queue.extend([CQ_UNIT.pack(result.phy_offset, result.size, 0)])
-    else:
-        queue.fill_to(2, end)
-    for offset, tags in ((1, None), (1, frozenset({0}))):
-        waiting = slave.get("T", 0, offset, tags=tags)
-        assert (waiting.status, waiting.next_begin_offset) == (
-            GetMessageStatus.OFFSET_OVERFLOW_ONE,
-            offset,
-        )
-    assert slave.get("T", 0, 0).next_begin_offset == 1
-    replicate(master, slave)
-    assert slave.get("T", 0, 1).count == 1
-    master.close()
-    slave.close()
-
-
-def test_what_has_never_come_is_passed_over(tmp_path: Path) -> None:
-    """The message behind it has."""
-    master, slave = (
-        open_store(tmp_path / "master", **LARGE),
-        open_slave(tmp_path / "slave", **LARGE),
-    )
-    put_ok(master)
-    master._queues.get_or_create("T", 0).fill_to(2, master.max_phy_offset)
-    replicate(master, slave)
-    slave._queues.get_or_create("T", 0).fill_to(2, slave.max_phy_offset)
-    put_ok(master)
-    replicate(master, slave)
-    assert bodies_of(slave) == bodies_of(master)
-    assert slave.get("T", 0, 1).next_begin_offset == 3
-    master.close()
-    slave.close()
