@@ -1,4 +1,5 @@
-"""Damage of every kind to ``small_store``, and what ``verify`` says of it: one table, so one file."""
+"""Damage of every kind to ``small_store``, and what ``verify`` says of it. One table, so one
+file."""
 
 from __future__ import annotations
 
