@@ -1,91 +1,28 @@
-"""The dispatcher on real connections with a simulated peer."""
+"""The dispatcher on real connections with a simulated peer: who is answered, with what, and in
+which order."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply, reply_together
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.frames.frame import MAX_FRAME_BYTES, FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.frame import MAX_FRAME_BYTES, encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import (
-    HeaderError,
     RemotingCommand,
     SerializeType,
     decode_header,
     encode_header,
 )
-from aiorocketmq.remoting.protocol.wire import FieldError, fields_of, from_fields, from_texts
 from aiorocketmq.remoting.transport.flow import Limits
 
-from ..sim import ManualClock, SimOwner, SimTransport, connect
-
-OFFSET_FIELDS = {"consumerGroup": "g", "topic": "T", "queueId": "3"}
-
-
-def request(
-    code: int,
-    fields: dict[str, str] | None = None,
-    *,
-    opaque: int = 7,
-    flag: int = 0,
-    form: int = 0,
-) -> bytes:
-    command = RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields)
-    return encode_frame(form, encode_header(command, form))
-
-
-def answers(transport: SimTransport) -> list[tuple[RemotingCommand, bytes]]:
-    frames = FrameDecoder().feed(bytes(transport.written))
-    transport.written.clear()
-    return [(decode_header(form, header), bytes(body)) for form, header, body in frames]
-
-
-def run(
-    table: dict[RequestCode, Any], *pieces: bytes, limits: Limits | None = None, **options: Any
-) -> list[tuple[RemotingCommand, bytes]]:
-    """Feed pieces of a stream to a fresh connection; what it answered."""
-
-    async def main() -> list[tuple[RemotingCommand, bytes]]:
-        owner = SimOwner(Dispatcher(table, **options), limits=limits)
-        connection, transport = connect(owner)
-        for piece in pieces:
-            connection.data_received(piece)
-        await asyncio.gather(*owner.tasks)
-        await asyncio.sleep(0)
-        return answers(transport)
-
-    return asyncio.run(main())
-
-
-def answer_offset(req: Any, body: Body, ctx: Context) -> Reply:
-    response = COMMANDS[RequestCode.QUERY_CONSUMER_OFFSET].response
-    return Reply(header=response(offset=req.queue_id * 10))
-
-
-def read_the_short_way(code: RequestCode, header: bytes) -> Any | None:
-    """The typed header as the fast route reads it, ``None`` when it leaves that to the general
-    one."""
-    read: list[Any] = []
-
-    class Short(Dispatcher):
-        def _general(self, *_: object) -> None:
-            """Not here."""
-
-    connection: Any = SimpleNamespace(in_flight=0, max_in_flight=1)
-    table = {code: lambda req, body, ctx: read.append(req)}
-    Short(table).handle(connection, 0, header, memoryview(b""), 0, [])
-    return read[0] if read else None
+from ..sim import ManualClock, SimOwner, connect
+from .dispatch_world import OFFSET_FIELDS, OFFSET_TABLE, answers, request, run
 
 
 @pytest.mark.parametrize("form", list(SerializeType))
@@ -108,9 +45,6 @@ def test_a_handler_may_return_a_finished_frame(form: int) -> None:
         (decode_header(form, header), b"")
     ]
     assert run(later_table, request(14, OFFSET_FIELDS, flag=2, form=form)) == []
-
-
-OFFSET_TABLE = {RequestCode.QUERY_CONSUMER_OFFSET: answer_offset}
 
 
 @pytest.mark.parametrize("form", list(SerializeType))
@@ -295,246 +229,6 @@ def test_bytes_that_cannot_be_read_close_the_connection_after_the_good_answers(b
         assert [c.code for c, _ in answers(transport)] == [0]
 
     asyncio.run(main())
-
-
-def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
-    def big(req: Any, body: Body, ctx: Context) -> Reply:
-        return Reply(body=bytes(1000))
-
-    async def main() -> None:
-        limits = Limits(write_pause_bytes=5000)
-        connection, transport = connect(
-            SimOwner(Dispatcher({RequestCode.HEART_BEAT: big}), limits=limits)
-        )
-        transport.peer_reads = False
-        connection.data_received(b"".join(request(34, opaque=n) for n in range(100)))
-        assert not transport.reading
-        assert transport.unread < 5000 + 2 * 1200
-        connection.data_received(
-            request(34, opaque=100)
-        )  # was on its way already: its turn comes after the others
-        connection.serve(
-            FrameDecoder().feed(request(34, opaque=101))
-        )  # was gathered with the first ones
-        while not transport.reading:
-            transport.read_all()
-        assert [c.opaque for c, _ in answers(transport)] == list(range(102))
-
-    asyncio.run(main())
-
-
-def test_requests_that_take_long_give_way_to_those_of_others() -> None:
-    """A thousand dear requests in one read: others wait for four of them, not for all."""
-
-    async def main() -> None:
-        clock, order = ManualClock(), []
-
-        def slow(_request: Any, _body: Body, ctx: Context) -> Reply:
-            clock.advance(0.001)
-            order.append(ctx.opaque)
-            return Reply()
-
-        owner = SimOwner(Dispatcher({RequestCode.HEART_BEAT: slow}), clock=clock)
-        one, many_answers = connect(owner)
-        other, _ = connect(owner)
-        one.data_received(b"".join(request(34, opaque=n) for n in range(20)))
-        one.data_received(request(34, opaque=20))  # was on its way already
-        assert not many_answers.reading
-        other.data_received(request(34, opaque=100))
-        while one.busy:
-            await asyncio.sleep(0)
-        assert order == [*range(4), 100, *range(4, 21)]
-        assert [c.opaque for c, _ in answers(many_answers)] == list(range(21))
-        assert many_answers.reading
-
-    asyncio.run(main())
-
-
-def test_what_nobody_can_be_told_any_more_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection is closed while some of its requests wait for their turn; what was written is
-    still on its way."""
-
-    async def main() -> None:
-        clock, order = ManualClock(), []
-
-        def slow(_request: Any, _body: Body, ctx: Context) -> Reply:
-            clock.advance(0.001)
-            order.append(ctx.opaque)
-            return Reply()
-
-        connection, transport = connect(
-            SimOwner(Dispatcher({RequestCode.HEART_BEAT: slow}), clock=clock)
-        )
-        monkeypatch.setattr(transport, "close", lambda: None)
-        connection.data_received(b"".join(request(34, opaque=n) for n in range(20)))
-        connection.close()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert order == [c.opaque for c, _ in answers(transport)] == [*range(4)]
-
-    asyncio.run(main())
-
-
-def test_who_takes_no_more_requests_serves_those_that_came() -> None:
-    async def main() -> None:
-        owner = SimOwner(
-            Dispatcher({RequestCode.HEART_BEAT: lambda r, b, c: Reply(body=bytes(1000))}),
-            limits=Limits(write_pause_bytes=5000),
-        )
-        connection, transport = connect(owner)
-        transport.peer_reads = False
-        connection.data_received(b"".join(request(34, opaque=n) for n in range(20)))
-        connection.stop_reading()
-        while connection.busy:
-            transport.read_all()
-        assert not transport.reading
-        assert [c.opaque for c, _ in answers(transport)] == list(range(20))
-        transport.close()
-        connection.stop_reading()  # does no harm
-
-    asyncio.run(main())
-
-
-def test_a_peer_that_reads_nothing_for_too_long_is_cut() -> None:
-    async def main() -> None:
-        owner = SimOwner(
-            Dispatcher({RequestCode.HEART_BEAT: lambda r, b, c: Reply(body=bytes(5000))}),
-            limits=Limits(write_pause_bytes=4000),
-        )
-        connection, transport = connect(owner)
-        transport.peer_reads = False
-        connection.data_received(request(34))
-        for _ in range(62):
-            owner.clock.advance(1.0)
-            connection.check(owner.clock.monotonic())
-        assert connection.closed
-        assert "read nothing" in connection.close_reason
-
-    asyncio.run(main())
-
-
-def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
-    async def main() -> None:
-        owner = SimOwner(Dispatcher(OFFSET_TABLE))
-        connection, _ = connect(owner)
-        for _ in range(300):
-            owner.clock.advance(1.0)
-            connection.data_received(request(14, OFFSET_FIELDS))
-            connection.check(owner.clock.monotonic())
-        assert not connection.closed
-        for _ in range(122):
-            owner.clock.advance(1.0)
-            connection.check(owner.clock.monotonic())
-        assert connection.close_reason == "idle"
-
-    asyncio.run(main())
-
-
-# --- the short way and the general way are one
-# ----------------------------------------------------------------------
-
-scalars = st.one_of(
-    st.integers(-(2**33), 2**33),
-    st.booleans(),
-    st.none(),
-    st.floats(allow_nan=False, allow_infinity=False, width=32),
-    st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=6),
-    st.integers(-(2**33), 2**33).map(str),
-    st.sampled_from(
-        [
-            "true",
-            "TRUE",
-            "tRue",
-            "false",
-            "1",
-            "0",
-            "null",
-            "NULL",
-            "+7",
-            "007",
-            "7.0",
-            "1e3",
-            "-0",
-            "1.5",
-            "",
-            " 7",
-        ]
-    ),
-)
-
-
-@given(
-    data=st.data(),
-    code=st.sampled_from(sorted(COMMANDS)),
-    other=st.dictionaries(st.text("abc", max_size=3), scalars, max_size=2),
-)
-@example(data=None, code=RequestCode.SEND_MESSAGE_V2, other={}).via(
-    "a batch flag that is only nearly true"
-)
-def test_both_ways_of_decoding_give_the_same(
-    data: Any, code: RequestCode, other: dict[str, Any]
-) -> None:
-    request_type = COMMANDS[code].request
-    if data is None:
-        ext = {f.wire_name: "1" for f in fields_of(request_type)}
-    else:
-        names = [f.wire_name for f in fields_of(request_type)]
-        likely = {f.wire_name: st.just("7") | scalars for f in fields_of(request_type)}
-        ext = {name: data.draw(likely[name]) for name in names if data.draw(st.integers(0, 9)) > 0}
-    header = msgspec.json.encode(
-        {"code": int(code), "extFields": {**ext, **other}, "flag": 0, "opaque": 1, "version": 409}
-    )
-    short = read_the_short_way(code, header)
-    if short is None:
-        return  # left to the general way
-    try:
-        general = from_fields(request_type, decode_header(0, header).ext_fields or {})
-    except (FieldError, HeaderError) as error:
-        raise AssertionError(f"only the general way refuses: {error}") from error
-    assert short == general
-
-
-@given(data=st.data(), code=st.sampled_from(sorted(COMMANDS)))
-@example(data=None, code=RequestCode.SEND_MESSAGE_V2).via("a batch flag that is only nearly true")
-def test_texts_are_read_at_once_as_they_are_one_by_one(data: Any, code: RequestCode) -> None:
-    """The headers that are not JSON."""
-    request_type = COMMANDS[code].request
-    texts = scalars.map(str) | st.sampled_from(["7", "true"])
-    names = [f.wire_name for f in fields_of(request_type)]
-    ext = (
-        dict.fromkeys(names, "1")
-        if data is None
-        else {name: data.draw(texts) for name in names if data.draw(st.integers(0, 9))}
-    )
-    assert outcome(from_texts, request_type, ext) == outcome(from_fields, request_type, ext)
-
-
-def outcome(read: Callable[..., Any], request_type: Any, ext: dict[str, str]) -> Any:
-    try:
-        return read(request_type, ext)
-    except FieldError as error:
-        return str(error)
-
-
-def test_what_real_clients_send_takes_the_short_way() -> None:
-    header = request(14, OFFSET_FIELDS)[8:]
-    assert read_the_short_way(RequestCode.QUERY_CONSUMER_OFFSET, header) is not None
-    batch = {
-        "a": "g",
-        "b": "T",
-        "c": "TBW102",
-        "d": "4",
-        "e": "0",
-        "f": "0",
-        "g": "1",
-        "h": "0",
-        "k": "false",
-        "m": "true",
-    }
-    short = read_the_short_way(RequestCode.SEND_BATCH_MESSAGE, request(320, batch)[8:])
-    assert short is not None
-    assert short.batch is True
-    assert short.unit_mode is False
 
 
 TOO_LONG_NAME = {"k" * 40_000: "v"}

@@ -21,7 +21,7 @@ from aiorocketmq.remoting.transport.tls import ServerTls, TlsConfig
 
 from ..floods import TWO_MINUTES, told
 from ..sim import ManualClock, SimOwner, connect
-from .test_dispatch import request
+from .dispatch_world import request
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 
