@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,73 @@ from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
 
-from ..world import put_ok
-from .test_flush import Running
+from ..world import crash, put_ok
+from .flush_world import Running
 
 STEP = 16 << 20
+
+
+def test_the_next_file_is_made_ahead_and_an_unused_one_is_deleted_on_closing(
+    tmp_path: Path,
+) -> None:
+    running = Running(tmp_path)
+    folder = tmp_path / "commitlog"
+
+    def files() -> list[int]:
+        return sorted(int(path.name) for path in folder.iterdir())
+
+    def last_is(start: int) -> bool:
+        return files()[-1] == start
+
+    async def script() -> None:
+        await running.until(lambda: files() == [0])
+        for number in range(1, 5):
+            await running.until(lambda: running.store._log.spare is not None)
+            assert put_ok(running.store, body=bytes(8000)).phy_offset == (number - 1) * 8192
+            await running.until(functools.partial(last_is, number * 8192))
+        await running.until(lambda: running.store._log.spare is not None)
+
+    running.run(script)
+    assert files() == [0, 8192, 16384, 24576, 32768]
+    running.store.close()
+    assert files() == [0, 8192, 16384, 24576]
+
+
+def test_a_kill_with_a_file_made_ahead(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+
+    async def script() -> None:
+        put_ok(running.store, body=bytes(8000))
+        await running.until(lambda: running.store._log.spare is not None)
+
+    running.run(script)
+    running.store._log.spare = None  # a kill deletes nothing
+    crash(running.store)
+    assert len(list((tmp_path / "commitlog").iterdir())) == 2
+    running = Running(tmp_path)
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+    assert put_ok(running.store).phy_offset == 8192
+    running.store.close()
+
+
+def test_space_is_reserved_ahead_of_the_writer(tmp_path: Path) -> None:
+    running = Running(tmp_path, mapped_file_size_commit_log=64 << 20)
+    log = running.store._log
+    step = 16 << 20
+
+    async def script() -> None:
+        await running.until(lambda: log.spare is not None)
+        put_ok(running.store, body=bytes(4 << 20))
+        assert log.current is not None
+        assert log.current.reserved == step
+        assert log.limit == step // 2 - 8
+        put_ok(running.store, body=bytes(4 << 20))  # more than half of the reserve is used now
+        assert log.limit == step - 8
+        await running.until(lambda: log.limit == log.position + step // 2 - 8)
+        assert log.current.reserved == log.position + step
+
+    running.run(script)
+    running.store.close()
 
 
 def test_the_whole_next_file_is_ready_when_it_is_warmed(tmp_path: Path) -> None:
