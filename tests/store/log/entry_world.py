@@ -23,6 +23,7 @@ INDEX = "/d/index"
 CHECKSUMS = "/d/checksums"
 SMALL = 48 + 91 + 1
 """An entry with an empty body and a topic of one letter."""
+BODIES = [bytes([number]) * (number * 37 % 300) for number in range(40)]
 
 
 class EntryWorld:
@@ -97,3 +98,8 @@ def made(bodies: list[bytes], first: Entry | None = None, term: int = 1) -> list
         entries.append(Entry(index, term, pos, record, 48 + len(record), 1))
         end, index = pos + 48 + len(record), index + 1
     return entries
+
+
+def state(world: EntryWorld) -> tuple[int, int, int]:
+    """Its first and last index, and the last term."""
+    return world.log.begin_index, world.log.end_index, world.log.end_term

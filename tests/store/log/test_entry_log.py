@@ -1,31 +1,19 @@
-"""Entries by index: put by a leader, pushed to a follower, taken back."""
+"""Entries by index: put by a leader, pushed to a follower, and what is not taken."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.protocol.record.entry import entry_blank
-from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.log import entry_log
-from aiorocketmq.store.log.entry_checksums import EntryChecksums
-from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.raft.entry_log import EntryLogError
 
-from ..memory_disk import MemoryDisk
-from .entry_world import CHECKSUMS, DATA, FILE_SIZE, INDEX, SMALL, EntryWorld, made
-
-BODIES = [bytes([number]) * (number * 37 % 300) for number in range(40)]
-
-
-def state(world: EntryWorld) -> tuple[int, int, int]:
-    return world.log.begin_index, world.log.end_index, world.log.end_term
+from .entry_world import BODIES, DATA, FILE_SIZE, SMALL, EntryWorld, made, state
 
 
 def test_empty() -> None:
@@ -75,97 +63,6 @@ def test_a_file_ends_as_the_original_ends_it() -> None:
     end = world.log.end_of(2) - 2048
     blank = entry_blank(FILE_SIZE - end)
     assert world.disk.files[f"{DATA}/{2048:020d}"][end:] == blank.ljust(FILE_SIZE - end, b"\0")
-
-
-def test_a_blank_in_front_of_what_could_not_be_written_goes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Whoever leads next may have a shorter one, and no blank."""
-    world, long, short = EntryWorld(), EntryWorld(), EntryWorld()
-    for each in (world, long, short):
-        each.put(*BODIES)
-    end = world.commit_log.max_phy_offset
-    long.put(bytes(1800), term=5)
-    short.put(b"short", term=6)
-    assert long.all()[-1].pos > short.all()[-1].pos == end
-
-    def refuse(self: MappedFile, *_: Any) -> None:
-        raise StoreFileError(self.path, "EIO")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MappedFile, "write", refuse)
-        with pytest.raises(EntryLogError, match="EIO"):
-            world.log.append(long.all()[40:])
-    assert world.commit_log.max_phy_offset == end
-    world.log.append(short.all()[40:])
-    assert world.all() == short.all() == world.killed().all()
-
-
-def test_a_blank_that_could_not_be_taken_back_goes_before_the_next_entry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The file behind it is deleted by then, and another one that could not get its length may
-    stand at its place: nothing is written there."""
-    world, long, short = EntryWorld(), EntryWorld(), EntryWorld()
-    for each in (world, long, short):
-        each.put(*BODIES)
-    end = world.commit_log.max_phy_offset
-    long.put(bytes(1800), term=5)
-    short.put(b"short", term=6)
-
-    def refuse(self: MappedFile, *_: Any) -> None:
-        raise StoreFileError(self.path, "EIO")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MappedFile, "clear_from", refuse)
-        with monkeypatch.context() as first:
-            first.setattr(MappedFile, "write", refuse)
-            with pytest.raises(EntryLogError, match="EIO"):
-                world.log.append(long.all()[40:])
-        following = f"{DATA}/{world.commit_log.files.end:020d}"
-        world.disk.close(world.disk.open(following, "make"))
-        with pytest.raises(EntryLogError, match="EIO"):
-            world.log.append(short.all()[40:])
-        assert world.disk.files[following] == b""
-    world.log.append(short.all()[40:])
-    assert world.commit_log.max_phy_offset > end
-    assert world.all() == short.all() == world.killed().all()
-
-
-def test_a_log_that_begins_anew_has_nothing_left_to_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = EntryWorld()
-    world.put(b"a")
-
-    def refuse(self: MappedFile, *_: Any) -> None:
-        raise StoreFileError(self.path, "EIO")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MappedFile, "clear_from", refuse)
-        with pytest.raises(StoreFileError, match="EIO"):
-            world.commit_log.take_back(0)
-    world.commit_log.begin_at(FILE_SIZE)
-    world.commit_log.make_room(10)
-    assert world.commit_log.max_phy_offset == FILE_SIZE
-
-
-def test_what_was_damaged_before_it_had_a_checksum_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The index could not be written for a while; then checksums are of what is read back."""
-    world = EntryWorld()
-
-    def refuse(self: EntryChecksums, *_: Any) -> None:
-        raise StoreFileError(Path(CHECKSUMS), "it is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryChecksums, "write", refuse)
-        world.put(*[bytes([65 + number]) * 100 for number in range(40)])
-        world.log.note()
-        position = world.log.position_of(3)
-    assert position < FILE_SIZE < world.commit_log.max_phy_offset
-    world.disk.files[f"{DATA}/{0:020d}"][position + 48 + 95] ^= 1
-    world.log.note(whole=True)
-    assert [len(world.log.entries(number, 1)) for number in (2, 3, 4)] == [1, 0, 1]
 
 
 def test_entries_are_bounded_by_bytes() -> None:
@@ -241,26 +138,6 @@ def test_an_entry_longer_than_a_file() -> None:
         world.log.append(made([bytes(FILE_SIZE)]))
 
 
-@pytest.mark.parametrize("end", [-1, 0, 3, 10, 20, 38, 39, 50])
-def test_truncation(end: int) -> None:
-    """The bytes are those of a log that never went on, and it goes on as such."""
-    world, other = EntryWorld(), EntryWorld()
-    world.put(*BODIES)
-    entries = world.all()
-    world.log.truncate(end)
-    other.log.append(entries[: end + 1])
-    other.log.note()
-    kept = min(end, 39)
-    assert state(world) == ((0, kept, 1) if kept >= 0 else (-1, -1, -1))
-    if kept < 39:
-        assert world.killed().all() == entries[: end + 1]
-    more = made([b"other"] * 9, entries[kept] if kept >= 0 else None, term=2)
-    for log in (world.log, other.log):
-        log.append(more)
-        log.note()
-    assert world.data() == other.data()
-
-
 def test_an_entry_longer_than_any_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its end would not be seen by who reads entries in steps."""
     monkeypatch.setattr(entry_log, "MAX_ENTRY_SIZE", SMALL + 100)
@@ -269,201 +146,6 @@ def test_an_entry_longer_than_any_may_be(monkeypatch: pytest.MonkeyPatch) -> Non
         world.log.append(made([b"", bytes(101)]))
     world.log.append(made([b"", bytes(100)]))
     assert state(world) == (0, 1, 1)
-
-
-def test_truncation_takes_back_what_was_flushed_and_the_spare_file() -> None:
-    world = EntryWorld()
-    world.put(*BODIES)
-    files = world.commit_log.files
-    world.commit_log.spare = files.make(files.end)
-    world.commit_log.flushed_offset, cuts = world.commit_log.max_phy_offset, world.commit_log.cuts
-    world.log.truncate(2)
-    assert world.commit_log.flushed_offset == world.log.end_of(2)
-    assert world.commit_log.cuts == cuts + 1
-    assert [path for path in world.disk.files if path.startswith(DATA)] == [f"{DATA}/{0:020d}"]
-    assert world.disk.syncs
-
-
-def test_a_log_cannot_end_in_front_of_its_beginning() -> None:
-    world = EntryWorld()
-    entries = made(BODIES)
-    world.log.begin_with(next(entry for entry in entries[9:] if not entry.pos % FILE_SIZE))
-    with pytest.raises(EntryLogError, match="begins with entry"):
-        world.log.truncate(5)
-
-
-def test_beginning_with_an_entry() -> None:
-    entries = made(BODIES)
-    world = EntryWorld()
-    world.log.append(entries[:20])
-    first = next(entry for entry in entries[20:] if not entry.pos % FILE_SIZE)
-    world.log.begin_with(first)
-    world.log.append(entries[first.index + 1 :])
-    assert world.all() == entries[first.index :]
-    assert state(world) == (first.index, 39, 1)
-    again = world.killed()
-    assert again.all() == entries[first.index :]
-    assert state(again) == (first.index, 39, 1)
-    assert again.data() == world.data()
-    assert not world.log.matches(entries[0])
-    with pytest.raises(EntryLogError, match="no file of 2048 bytes begins there"):
-        world.log.begin_with(entries[1])
-
-
-@pytest.mark.parametrize(
-    "change", [{"body": b"no record"}, {"index": -1}, {"pos": -FILE_SIZE}, {"term": -2}]
-)
-def test_beginning_with_what_is_no_entry_changes_nothing(change: dict[str, Any]) -> None:
-    entries = made(BODIES)
-    world = EntryWorld()
-    world.log.append(entries[:20])
-    first = next(entry for entry in entries[20:] if not entry.pos % FILE_SIZE)
-    with pytest.raises(EntryLogError):
-        world.log.begin_with(structs.replace(first, **change))
-    assert world.all() == entries[:20]
-
-
-def test_a_file_that_is_being_synced_is_cut_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that does it holds the mapping."""
-
-    def held(_file: MappedFile) -> None:
-        raise BufferError("cannot close exported pointers exist")
-
-    world = EntryWorld()
-    world.put(*BODIES)
-    with monkeypatch.context() as syncing:
-        syncing.setattr(MappedFile, "close", held)
-        with pytest.raises(EntryLogError, match="it is being synced"):
-            world.log.truncate(2)
-    assert state(world) == (0, 39, 1)
-    world.log.truncate(2)
-    assert state(world) == (0, 2, 1)
-
-
-def test_behind_an_older_log() -> None:
-    """Entry 0 lies where the old files end (dividedCommitlogOffset)."""
-    world = EntryWorld(start=3 * FILE_SIZE)
-    assert world.log.position_for(100) == 3 * FILE_SIZE
-    world.put(*BODIES)
-    assert world.all()[0].pos == 3 * FILE_SIZE
-    world.log.truncate(-1)
-    assert world.log.position_for(100) == 3 * FILE_SIZE
-    world.put(b"again")
-    again = world.killed()
-    assert (state(again), again.log.end_of(-1)) == ((0, 0, 1), 3 * FILE_SIZE)
-
-
-def test_files_in_front_are_deleted() -> None:
-    world = EntryWorld()
-    world.put(*BODIES)
-    entries, files = world.all(), world.commit_log.files
-    for _ in range(3):
-        files.drop_first().delete()
-    world.log.first_file_gone()
-    world.log.first_file_deleted()
-    first = next(entry for entry in entries if entry.pos == files.start)
-    assert (world.log.begin_index, world.all()) == (first.index, entries[first.index :])
-    assert world.log.end_of(first.index - 1) == files.start
-    starts = [int(path.rpartition("/")[2]) for path in world.disk.files if INDEX in path]
-    assert min(starts) == first.index * 32 // 320 * 320
-    assert world.killed().all() == entries[first.index :]
-
-
-@pytest.mark.parametrize("damage", ["gone", "zeros", "garbage", "shifted"])
-def test_entries_are_found_without_the_index(damage: str) -> None:
-    world = EntryWorld()
-    world.put(*BODIES)
-    entries, whole = world.all(), world.data()
-    for path in [path for path in world.disk.files if path.startswith(INDEX)]:
-        content = world.disk.files[path]
-        content[:] = {
-            "gone": bytes(320),
-            "zeros": content[:96] + bytes(320 - 96),
-            "garbage": b"\xa5" * 320,
-            "shifted": content[32:] + content[:32],
-        }[damage]
-    world.log._places.clear()
-    for index in (39, 0, 17, 5, 38):
-        assert world.log.entries(index, 1) == [entries[index]]
-        assert world.log.term_of(index) == 1
-    assert world.log.end_index == 39
-    world.log.entries(0, 1)
-    assert world.index.end == 40
-    if damage == "gone":
-        world.log._places.clear()
-        assert world.log.term_of(39) == 1
-        assert world.data() == whole
-
-
-def test_a_damaged_entry_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
-    """Those around it are."""
-    world = EntryWorld()
-    world.put(*BODIES)
-    third = world.log.entries(3, 1)[0]
-    place, file = world.log.position_of(3), world.commit_log.files.files[0]
-    file.map[place : place + 4] = b"oops"
-    world.log.entries(0, 1)
-    for _ in range(3):
-        assert world.log.entries(3, 100) == []
-    assert not world.log.matches(third)
-    assert [record.message[:25] for record in caplog.records] == ["entry 3 cannot be read, a"]
-    assert [entry.index for entry in world.log.entries(4, 1)] == [4]
-    assert [entry.index for entry in world.log.entries(0, 9999)] == [0, 1, 2]
-    with pytest.raises(EntryLogError, match="damaged"):
-        world.log.term_of(3)
-
-
-def test_a_body_that_rots_in_a_full_file(caplog: pytest.LogCaptureFixture) -> None:
-    """No follower would take it."""
-    world = EntryWorld()
-    world.put(*BODIES)
-    place = world.log.position_of(5) + 48 + 90
-    world.disk.files[f"{DATA}/{0:020d}"][place] ^= 1
-    assert [entry.index for entry in world.log.entries(0, 2000)] == [0, 1, 2, 3, 4]
-    assert world.log.entries(5, 2000) == []
-    assert [record.message[:25] for record in caplog.records] == ["entry 5 cannot be read, a"]
-    assert world.log.entries(6, 2000)[0].index == 6
-
-
-class NoDescriptors(MemoryDisk):
-    """No more files can be read."""
-
-    short = False
-
-    def open(self, path: Any, mode: Any) -> int:
-        if self.short and mode == "read":
-            raise OSError(24, "Too many open files")
-        return super().open(path, mode)
-
-
-def test_the_last_term_is_known_when_nothing_can_be_read() -> None:
-    """A vote depends on it, and the whole member on that."""
-    disk = NoDescriptors()
-    world = EntryWorld(disk)
-    world.put(*BODIES)
-    assert world.log.end_term == 1
-    disk.short = True
-    world.put(*BODIES, term=2)
-    assert world.log.end_term == 2
-    with pytest.raises(EntryLogError, match="Too many open files"):
-        world.log.note()
-    disk.short = False
-    world.log.note()
-    assert world.log.end_term == 2
-
-
-def test_the_same_of_what_a_leader_sent() -> None:
-    disk = NoDescriptors()
-    world, first = EntryWorld(disk), made(BODIES)
-    world.log.append(first)
-    disk.short = True
-    world.log.append(made(BODIES, first[-1], term=4))
-    assert world.log.end_term == 4
-    disk.short = False
-    world.log.truncate(39)
-    disk.short = True
-    world.put(*BODIES, term=5)
-    assert world.log.end_term == 5
 
 
 def test_who_begins_a_term_without_an_entry_of_it_ends_with_the_one_before() -> None:
@@ -501,80 +183,6 @@ def test_much_is_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     follower.log.note()
     assert follower.killed().data() == killed.data()
-
-
-class FullIndex(MemoryDisk):
-    """No index file can be made."""
-
-    full = False
-
-    def open(self, path: Any, mode: Any) -> int:
-        if self.full and mode == "make" and str(path).startswith(INDEX):
-            raise OSError(28, "No space left on device")
-        return super().open(path, mode)
-
-
-def killed_without_trouble() -> dict[str, bytes]:
-    world = EntryWorld()
-    world.put(*BODIES)
-    world.log.note()
-    return world.killed().data()
-
-
-def test_a_full_disk_stops_no_reader(caplog: pytest.LogCaptureFixture) -> None:
-    """Entries that got no unit get it later, and nobody sees that they came late."""
-    disk = FullIndex()
-    world, other = EntryWorld(disk), EntryWorld()
-    for member in (world, other):
-        member.put(*BODIES[:12])
-        member.log.note()
-        disk.full = True
-        member.put(*BODIES[12:])
-    assert world.all() == made(BODIES)
-    assert (world.log.term_of(20), world.log.end_term) == (1, 1)
-    assert world.index.end <= 20
-    assert world.log.entries(30, 1)[0].index == 30
-    again = EntryWorld(disk.copy())  # killed, and there is room
-    assert (again.data(), again.found.end_index) == (killed_without_trouble(), 39)
-    world.log.truncate(35)
-    world.put(b"more", term=2)
-    assert world.log.end_term == 2
-    disk.full = False
-    world.log.note(whole=True)
-    other.log.truncate(35)
-    other.put(b"more", term=2)
-    other.log.note()
-    assert (world.index.end, world.data()) == (37, other.data())
-    assert [record.message[:42] for record in caplog.records].count(
-        "entries are found without the index for no"
-    ) == 1
-    world.put(b"again", term=2)
-    assert world.log.entries(37, 1)[0].term == 2
-
-
-@pytest.mark.parametrize("files", [1, 3])
-@pytest.mark.parametrize("full", [False, True])
-def test_files_are_deleted_before_their_entries_have_units(full: bool, files: int) -> None:
-    """They get none; those that are left do."""
-    disk = FullIndex()
-    world = EntryWorld(disk)
-    disk.full = full
-    world.put(*BODIES)
-    if full:
-        world.log.note()
-    for _ in range(files):
-        world.commit_log.files.drop_first().delete()
-    world.log.first_file_gone()
-    disk.full = False
-    world.put(b"more", term=2)
-    world.log.note(whole=True)
-    entries = made(BODIES)
-    entries += made([b"more"], entries[-1], term=2)
-    start = world.commit_log.files.start
-    assert world.all() == [entry for entry in entries if entry.pos >= start]
-    assert state(world) == (world.all()[0].index, 40, 2)
-    assert world.index.end == 41
-    assert world.killed().all() == world.all()
 
 
 @given(st.data())
