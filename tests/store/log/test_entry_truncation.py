@@ -38,7 +38,6 @@ def test_a_blank_in_front_of_what_could_not_be_written_goes(
     world, long, short = with_others_that_went_on()
     end = world.commit_log.max_phy_offset
     assert long.all()[-1].pos > short.all()[-1].pos == end
-
     with monkeypatch.context() as patch:
         patch.setattr(MappedFile, "write", refuse)
         with pytest.raises(EntryLogError, match="EIO"):
@@ -55,7 +54,6 @@ def test_a_blank_that_could_not_be_taken_back_goes_before_the_next_entry(
     stand at its place: nothing is written there."""
     world, long, short = with_others_that_went_on()
     end = world.commit_log.max_phy_offset
-
     with monkeypatch.context() as patch:
         patch.setattr(MappedFile, "clear_from", refuse)
         with monkeypatch.context() as first:
@@ -75,7 +73,6 @@ def test_a_blank_that_could_not_be_taken_back_goes_before_the_next_entry(
 def test_a_log_that_begins_anew_has_nothing_left_to_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     world = EntryWorld()
     world.put(b"a")
-
     with monkeypatch.context() as patch:
         patch.setattr(MappedFile, "clear_from", refuse)
         with pytest.raises(StoreFileError, match="EIO"):
