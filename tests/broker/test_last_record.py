@@ -10,7 +10,7 @@ from aiorocketmq.remoting.protocol.record import body_crc
 from aiorocketmq.remoting.transport.address import moved_port
 from aiorocketmq.store.replica.replication import ReplicationError
 
-from ..store.log.test_damage import flip
+from ..fault.damage import flip
 from .replication.slave_scenes import Pair, play
 
 BODY_AT = 88

@@ -43,6 +43,16 @@ def log_file_of(root: Path, phy_offset: int) -> tuple[Path, int]:
     return root / "commitlog" / f"{phy_offset - position:020d}", position
 
 
+def flip(root: Path, phy_offset: int, bit: int = 4) -> None:
+    """A bit of the log."""
+    path, position = log_file_of(root, phy_offset)
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
 def units_of(root: Path) -> dict[tuple[str, int], list[tuple[int, int, int, int]]]:
     units: dict[tuple[str, int], list[tuple[int, int, int, int]]] = {}
     for file in StoreDirectory(root).queue_files():

@@ -19,21 +19,12 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.status import GetMessageStatus
 from tests.stored import decode_messages
 
-from ...fault.damage import log_file_of
+from ...fault.damage import flip
 from ..world import BORN_HOST, STORE_HOST, Filter, open_store, put_ok
 
 COUNT = 40
 BAD = 17
 SIZE_AT, MAGIC_AT, BODY_AT = 3, 5, 90
-
-
-def flip(root: Path, phy_offset: int, bit: int = 4) -> None:
-    path, position = log_file_of(root, phy_offset)
-    with path.open("r+b") as file:
-        file.seek(position)
-        (byte,) = file.read(1)
-        file.seek(position)
-        file.write(bytes([byte ^ 1 << bit]))
 
 
 def opened(root: Path) -> MessageStore:

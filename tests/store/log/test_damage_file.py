@@ -9,10 +9,10 @@ import pytest
 from aiorocketmq.store.log.damage_file import NAME, DamageFile
 from aiorocketmq.store.model.config import BrokerRole
 
+from ...fault.damage import flip
 from ...fault.disks import BrokenDisk
 from ...sim import told_of
 from ..world import crash, open_store, put_ok
-from .test_damage import flip
 
 
 def test_it_says_what_was_saved_last(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.services import scrub
 from aiorocketmq.store.services.scrub import look
 
-from ..log.test_damage import filled, flip, record
+from ...fault.damage import flip
+from ..log.test_damage import filled, record
 from ..world import open_store, put_ok
 
 
