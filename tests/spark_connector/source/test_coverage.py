@@ -7,15 +7,13 @@ import logging
 import pytest
 
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.errors import CoverageError, RangeTimeoutError
 from aiorocketmq.spark_connector.access.offsets import Offsets
-from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.source.coverage import check_coverage
-from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
 from ..plain_offsets import PlainOffsets
 from ..simulated_cluster import SimClock, SimCluster
+from .queries import options, query
 
 ONE, TWO, THREE = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 ALL = {ONE: 100, TWO: 20, THREE: 7}
@@ -27,24 +25,6 @@ def cluster() -> SimCluster:
     for queue, end in ALL.items():
         made.add(queue, 0, end)
     return made
-
-
-@pytest.fixture
-def clock() -> SimClock:
-    return SimClock()
-
-
-def options(**given: str) -> SourceOptions:
-    if not {"assign", "subscribePattern"} & given.keys():
-        given["subscribe"] = "t"
-    given = {"namesrv": "ns:1", "startingOffsets": "earliest", **given}
-    return parse_source_options(given, streaming=True, environment={})
-
-
-def query(cluster: SimCluster, clock: SimClock, **given: str) -> PlainOffsets:
-    given = {"newQueuePollInterval": "0", **given}
-    blocking = BlockingClock(clock.now, clock.sleep)
-    return PlainOffsets(StreamOffsets(options(**given), cluster, blocking, clock.time_ms))
 
 
 def drain(offsets: PlainOffsets, start: Offsets | None = None) -> Offsets:

@@ -13,16 +13,12 @@ from aiorocketmq.spark_connector.access.errors import DataLossError
 from aiorocketmq.spark_connector.access.offsets import Offsets
 from aiorocketmq.spark_connector.source.later_queues import LaterQueues, origin_of
 from aiorocketmq.spark_connector.source.planner import ranges_between
+from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
 from ..simulated_cluster import SimClock, SimCluster
-from .test_stream_offsets import options, stream_offsets
+from .queries import options, stream_offsets
 
 ONE, OLD, NEW = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "a", 1)
-
-
-@pytest.fixture
-def clock() -> SimClock:
-    return SimClock()
 
 
 @pytest.fixture
@@ -33,6 +29,15 @@ def cluster(clock: SimClock) -> SimCluster:
     made.add(OLD, 0, 5617, stored_from_ms=clock.time_ms() - 6000)
     made.unregistered = {"b"}
     return made
+
+
+def begun_while_away(cluster: SimCluster, clock: SimClock) -> tuple[StreamOffsets, Checkpoint]:
+    """A query from the latest message on, and where it is: b is back, and nothing came since."""
+    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    cluster.unregistered.clear()
+    assert offsets.latest(start) == start
+    return offsets, start
 
 
 def test_whose_origin_is_kept() -> None:
@@ -52,11 +57,8 @@ def test_whose_origin_is_kept() -> None:
 def test_what_a_broker_had_before_is_not_of_a_query_from_latest_on(
     cluster: SimCluster, clock: SimClock
 ) -> None:
-    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
-    start = offsets.latest(offsets.initial())
+    offsets, start = begun_while_away(cluster, clock)
     assert start.origin == Origin(clock.time_ms(), frozenset("a"))
-    cluster.unregistered.clear()
-    assert offsets.latest(start) == start, "nothing came since"
     cluster.queues_[OLD].end = 6010  # ten of them since the query began
     cluster.add(NEW, 0, 3)
     end = stream_offsets(cluster, clock).latest(start)
@@ -104,10 +106,7 @@ def test_a_topic_that_is_made_anew_before_anything_of_it_was_read_begins_anew(
     cluster: SimCluster, clock: SimClock
 ) -> None:
     """By the next trigger it has more messages than there were, which were older than the query."""
-    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
-    start = offsets.latest(offsets.initial())
-    cluster.unregistered.clear()
-    assert offsets.latest(start) == start
+    offsets, start = begun_while_away(cluster, clock)
     clock.sleep(600)
     cluster.add(OLD, 0, 6000, stored_from_ms=clock.time_ms())
     end = offsets.latest(start)
@@ -150,10 +149,7 @@ def test_messages_that_are_gone_and_may_have_been_of_the_query_are_a_loss(
 def test_a_queue_that_is_made_anew_before_anything_is_read_of_it(
     cluster: SimCluster, clock: SimClock
 ) -> None:
-    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
-    start = offsets.latest(offsets.initial())
-    cluster.unregistered.clear()
-    assert offsets.latest(start) == start
+    offsets, start = begun_while_away(cluster, clock)
     cluster.add(OLD, 0, 10, stored_from_ms=clock.time_ms())
     assert offsets.latest(start).offsets == {ONE: 100, OLD: 10}
 

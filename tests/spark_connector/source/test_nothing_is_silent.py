@@ -19,7 +19,7 @@ from aiorocketmq.spark_connector.access.errors import (
 )
 
 from ..simulated_cluster import SimClock, SimCluster
-from .test_stream_offsets import stream_offsets
+from .queries import stream_offsets
 
 QUEUES = [MessageQueue("t", name, number) for name in "ab" for number in (0, 1)]
 

@@ -13,16 +13,11 @@ from aiorocketmq.spark_connector.access.errors import DataLossError
 from aiorocketmq.spark_connector.source.planner import ranges_between
 
 from ..simulated_cluster import SimClock, SimCluster
-from .test_stream_offsets import stream_offsets
+from .queries import stream_offsets
 
 ONE, TWO = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0)
 LENIENT = {"failOnDataLoss": "false"}
 MADE_ANEW_MS = 1_000_000
-
-
-@pytest.fixture
-def clock() -> SimClock:
-    return SimClock()
 
 
 @pytest.fixture

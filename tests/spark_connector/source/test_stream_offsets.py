@@ -12,29 +12,17 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
-from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.access.seen import Seen
 from aiorocketmq.spark_connector.source.planner import ranges_between
 from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
 from ..plain_offsets import PlainOffsets
 from ..simulated_cluster import SimClock, SimCluster
+from .queries import query, stream_offsets
 
 ONE, TWO, LATER = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "a", 1)
-
-
-def options(**given: str) -> SourceOptions:
-    given.setdefault("startingOffsets", "earliest")
-    if not given.keys() & {"assign", "subscribePattern"}:
-        given.setdefault("subscribe", "t")
-    return parse_source_options(
-        {"namesrv": "ns:1", "newQueuePollInterval": "0", **given},
-        streaming=True,
-        environment={},
-    )
 
 
 @pytest.fixture
@@ -45,24 +33,8 @@ def cluster() -> SimCluster:
     return made
 
 
-@pytest.fixture
-def clock() -> SimClock:
-    return SimClock()
-
-
-def query(cluster: SimCluster, clock: SimClock, **given: str) -> PlainOffsets:
-    return PlainOffsets(stream_offsets(cluster, clock, **given))
-
-
-def stream_offsets(cluster: SimCluster, clock: SimClock, **given: str) -> StreamOffsets:
-    blocking = BlockingClock(clock.now, clock.sleep)
-    return StreamOffsets(options(**given), cluster, blocking, clock.time_ms)
-
-
 # --- the beginning
 # --------------------------------------------------------------------------------------------------
-
-
 def test_a_query_begins_once(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock, startingOffsets="latest")
     start = offsets.initial()
@@ -147,8 +119,6 @@ def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject)
 
 # --- one trigger
 # --------------------------------------------------------------------------------------------------
-
-
 def test_no_batch_without_news(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock)
     end = offsets.latest(offsets.initial())
@@ -199,8 +169,6 @@ def test_available_now_ends_where_it_began(cluster: SimCluster, clock: SimClock)
 
 # --- queues come and go
 # ---------------------------------------------------------------------------------------------
-
-
 def test_a_new_queue_is_read_from_0(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock, startingOffsets="latest")
     start = offsets.latest(offsets.initial())
@@ -393,8 +361,6 @@ def test_queues_are_looked_for_from_time_to_time(cluster: SimCluster, clock: Sim
 
 # --- the group
 # --------------------------------------------------------------------------------------------------
-
-
 def test_progress_is_published_for_who_looks_at_lag(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock, commitOffsetsToGroup="true", consumerGroup="g")
     start = offsets.initial()
