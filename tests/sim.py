@@ -56,6 +56,12 @@ class ManualClock:
                 future.set_result(None)
 
 
+async def turns(count: int = 100) -> None:
+    """Let everything run that can run: time stands still, and threads are not waited for."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 class SimTransport(asyncio.Transport):
     """A peer that reads only what the test lets it read. ``written`` is everything that was sent to
     it."""

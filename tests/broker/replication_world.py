@@ -15,7 +15,7 @@ from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.replica.replica_acks import ReplicaAcks
 from aiorocketmq.store.replica.replication import ReplicationSettings
 
-from ..sim import ManualClock, receive
+from ..sim import ManualClock, receive, turns
 from ..store.world import open_store, put_ok
 
 
@@ -152,11 +152,6 @@ class World:
     def close(self) -> None:
         self.master.close()
         self.slave.close()
-
-
-async def turns(count: int = 10) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def carry(*wires: Wire) -> None:

@@ -26,6 +26,7 @@ from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.model.put import PutMessage
 from tests.stored import decode_messages
 
+from ..sim import turns
 from .sim_broker import SimBroker, SimClient, sim_broker
 
 FLAGS = PullSysFlag.SUBSCRIPTION
@@ -83,11 +84,6 @@ async def subscribe(
 
 def bodies(response: Response) -> list[bytes]:
     return [message.body for message in decode_messages(response.body)]
-
-
-async def turns(count: int = 20) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 # --- an expression that comes with the pull

@@ -34,6 +34,7 @@ from aiorocketmq.store.model.errors import ShortageError
 from aiorocketmq.store.model.put import PutMessage
 from tests.stored import decode_messages
 
+from ..sim import turns
 from .sim_broker import SimBroker, SimClient, sim_broker
 
 HELD_BY_REQUEST = PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND
@@ -83,12 +84,6 @@ def test_who_limits_the_bytes_gets_more_messages_than_others(tmp_path: Path) -> 
             assert len(bodies(await pull(client, max_msg_nums=50, max_msg_bytes=least))) == 1
 
     play(tmp_path, scene)
-
-
-async def turns(count: int = 20) -> None:
-    """Let everything run that can run."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def test_messages_come_as_they_are_stored(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from aiorocketmq.store.replica.replica_acks import ReplicaAcks
 from aiorocketmq.store.replica.replication import BATCH_HEAD, ReplicationSettings
 from aiorocketmq.store.replica.replication_secret import MAGIC
 
-from ..sim import ManualClock
+from ..sim import ManualClock, turns
 from ..store.world import bodies_of, open_store, put_ok
-from .replication_world import TlsWire, Wire, World, carry, fill, play, turns
+from .replication_world import TlsWire, Wire, World, carry, fill, play
 
 
 def test_the_slave_follows_and_acknowledges(tmp_path: Path) -> None:
@@ -239,12 +239,11 @@ def test_with_ack_after_flush_the_disk_comes_first(tmp_path: Path) -> None:
         assert isinstance(here.own, SlaveLink)
         assert here.own.side.acked == 0
         flushing = asyncio.create_task(world.slave.run())
-        for _ in range(1000):
-            await asyncio.sleep(0.001)
-            there.deliver()
-            if here.own.side.acked == end:
-                break
-        assert here.own.side.acked == end == world.slave.flushed_offset
+        async with asyncio.timeout(30):
+            while here.own.side.acked != end:
+                await asyncio.sleep(0.001)
+                there.deliver()
+        assert world.slave.flushed_offset == end
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
 

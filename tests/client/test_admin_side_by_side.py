@@ -19,7 +19,7 @@ from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, TopicStatsT
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 
-from ..sim import SimOwner
+from ..sim import SimOwner, turns
 from .scripted_broker import BROKER, ScriptedBroker, route_of
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -34,11 +34,6 @@ def run(test: Callable[[ScriptedBroker, Admin], Awaitable[None]]) -> None:
             await test(broker, Admin(instance=instance))
 
     asyncio.run(main())
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 # --- side by side
@@ -126,7 +121,7 @@ def test_hundreds_are_not_asked_at_once() -> None:
             nonlocal under_way, most
             under_way += 1
             most = max(most, under_way)
-            await settle()
+            await turns()
             under_way -= 1
             return number
 
@@ -145,9 +140,9 @@ def test_a_topic_that_was_looked_at_is_not_asked_for_again_and_again() -> None:
         broker.answers[ROUTE] = lambda _: Reply(body=encode_body(route_of(4)))
         for number in range(10):
             assert len(await admin.read_queues(f"T{number}")) == 4
-        await settle()
+        await turns()
         broker.clock.advance(100)
-        await settle()
+        await turns()
         assert [request.topic for request in broker.requests(ROUTE)] == [
             f"T{number}" for number in range(10)
         ]
@@ -163,7 +158,7 @@ def test_who_shares_the_client_hears_of_its_own_brokers_alone() -> None:
         broker.answers[ROUTE] = lambda _: Reply(body=encode_body(route_of(4)))
         for _round in range(3):
             await admin.topic_route("T")
-            await settle()
+            await turns()
             await routes.refresh_all()
             changes.append(routes.changes)
         assert (heard, changes, broker.requests(RequestCode.HEART_BEAT)) == ([], [0] * 3, [])

@@ -53,7 +53,7 @@ from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 
 from ..golden_files import golden_bytes, golden_lines, needs_whole_set
-from ..sim import ManualClock, SimOwner, SimTransport, connect
+from ..sim import ManualClock, SimOwner, SimTransport, connect, turns
 
 RUNS = {
     "json-wire": "golden-json-master.conf",
@@ -256,7 +256,7 @@ class Replay:
             if self._clock.time_ms() >= self._next_check_ms:
                 self._next_check_ms += self._broker.settings.broker.transaction_check_interval
                 await self._broker.storage.transaction_check.check()
-            await turns()
+            await turns(20)
 
     def _tick(self, seconds: float = STEP_S) -> None:
         self._clock.advance(seconds)
@@ -452,11 +452,6 @@ def _text(item: Any) -> str:
             f"{{{','.join(sorted(f'{_text(key)}:{_text(value)}' for key, value in item.items()))}}}"
         )
     return f"[{','.join(map(_text, item))}]" if isinstance(item, list) else str(item)
-
-
-async def turns(count: int = 20) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def waiting(tick: Callable[[], None]) -> AsyncIterator[None]:

@@ -16,17 +16,11 @@ from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
-from tests.sim import ManualClock, SimOwner, connect
+from tests.sim import ManualClock, SimOwner, connect, turns
 
 REQUEST = RegisterBrokerRequest(
     broker_name="a", broker_addr="10.0.0.1:10911", cluster_name="C", ha_server_addr="", broker_id=0
 )
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_its_connection() -> (
@@ -36,14 +30,14 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         clock, routes = ManualClock(), RouteTable()
         connection, transport = connect(SimOwner(Dispatcher({}), clock=clock))
         scan = asyncio.get_running_loop().create_task(ExpiryScan(routes, clock).run())
-        await settle()
+        await turns()
         routes.register(REQUEST, DataVersion(), [], dict, connection, clock.time_ms())
         for seconds in (5, *[10] * 11):  # to 115 s
             clock.advance(seconds)
-            await settle()
+            await turns()
         assert list(routes._live) == ["10.0.0.1:10911"]
         clock.advance(10)
-        await settle()
+        await turns()
         assert not routes._live
         assert transport.ended
         scan.cancel()
@@ -55,7 +49,7 @@ def test_what_brokers_had_that_are_gone_is_given_back() -> None:
     async def scenario() -> None:
         clock, routes = ManualClock(), RouteTable()
         tidying = asyncio.get_running_loop().create_task(TidyUp(routes, clock).run())
-        await settle()
+        await turns()
         for connection in ("x", "y"):
             configs = {
                 "T": TopicConfig(topic_name="T"),
@@ -65,7 +59,7 @@ def test_what_brokers_had_that_are_gone_is_given_back() -> None:
             routes.disconnect(connection)
         assert len(routes._left) == 2
         clock.advance(1)
-        await settle()
+        await turns()
         assert not routes._left
         assert not routes._holders
         tidying.cancel()
@@ -82,22 +76,22 @@ def test_the_kv_config_is_logged_after_a_minute_and_then_every_ten(
             KvConfig({ORDER_TOPIC_CONFIG: {"T": "broker-a:4"}, "Empty": {}}),
         )
         dump = asyncio.get_running_loop().create_task(KvConfigDump(kv_config, clock).run())
-        await settle()
+        await turns()
         clock.advance(59)
-        await settle()
+        await turns()
         assert not caplog.messages
         clock.advance(1)
-        await settle()
+        await turns()
         assert caplog.messages == [
             "kv config namespace=ORDER_TOPIC_CONFIG keys=1 T=broker-a:4",
             "kv config namespace=Empty keys=0 ",
         ]
         kv_config.put("Empty", "k", "v")
         clock.advance(599)
-        await settle()
+        await turns()
         assert len(caplog.messages) == 2
         clock.advance(1)
-        await settle()
+        await turns()
         assert caplog.messages[3] == "kv config namespace=Empty keys=1 k=v"
         dump.cancel()
 

@@ -18,6 +18,7 @@ from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
+from ...sim import turns
 from ..sim_broker import SimBroker, SimClient, sim_broker
 
 MASTER = "10.0.0.1:10911"
@@ -133,11 +134,6 @@ def play(folder: Path, scene: Callable[[Pair], Awaitable[None]], **config: Any) 
             await scene(Pair(master, slave))
 
     asyncio.run(run())
-
-
-async def turns() -> None:
-    for _ in range(100):
-        await asyncio.sleep(0)
 
 
 def commit(offset: int) -> UpdateConsumerOffsetRequest:

@@ -10,7 +10,7 @@ import pytest
 
 from aiorocketmq.broker.replication.group_roles import PATIENCE_S, GroupRoles, LongUndecided
 
-from ...sim import ManualClock
+from ...sim import ManualClock, turns
 from ..stages import Failing, Stage
 
 
@@ -44,11 +44,6 @@ class Scene:
     def said(self) -> list[str]:
         diary, self.diary[:] = list(self.diary), []
         return diary
-
-
-async def turns() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 def play(scene: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:

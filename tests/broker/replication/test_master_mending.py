@@ -11,10 +11,10 @@ import pytest
 from aiorocketmq.broker.replication.damage_watch import PAUSES_S
 from aiorocketmq.broker.replication.master_mending import MasterMending
 from aiorocketmq.store.message_store import MessageStore
-from tests.sim import ManualClock
+from tests.sim import ManualClock, turns
 from tests.store.world import bodies_of
 
-from .slave_scenes import Network, Pair, play, turns
+from .slave_scenes import Network, Pair, play
 
 COUNT = 6
 

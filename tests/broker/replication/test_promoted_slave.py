@@ -11,9 +11,10 @@ from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.store.model.config import BrokerRole
 
+from ...sim import turns
 from ..sim_broker import sim_broker
 from ..transaction_scenes import GROUP, HALF, half
-from .slave_scenes import Pair, commit, config_of, play, turns
+from .slave_scenes import Pair, commit, config_of, play
 
 
 def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: Path) -> None:

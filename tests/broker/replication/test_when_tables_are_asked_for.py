@@ -13,7 +13,8 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.slices import at_once
 
-from .slave_scenes import MASTER, TABLES, Pair, play, turns
+from ...sim import turns
+from .slave_scenes import MASTER, TABLES, Pair, play
 
 
 @pytest.mark.parametrize("messages", [1, 100], ids=["one record", "a piece of many"])

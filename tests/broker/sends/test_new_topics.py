@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.model.errors import StoreFileError
 
+from ...sim import turns
 from ..sim_broker import SimBroker, SimClient, sim_broker
 
 
@@ -83,13 +84,8 @@ def message(topic: str, **change: Any) -> SendMessageRequest:
     return SendMessageRequest(**usual | change)
 
 
-async def turns(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        await asyncio.sleep(0)
-
-
-async def quiet() -> None:
-    for _ in range(20):
         await asyncio.sleep(0)
 
 
@@ -111,8 +107,8 @@ def test_an_answer_means_that_the_topic_is_on_the_disk(tmp_path: Path) -> None:
                 send(client, "new"),
                 send(client, "new", properties="DELAY\x013"),
             ]
-            await turns(lambda: gate.begun > 0)
-            await quiet()
+            await until(lambda: gate.begun > 0)
+            await turns()
             assert not any(each.done() for each in asked)
             assert "new" not in topics_in(tmp_path)
             gate.opened.set()
@@ -144,8 +140,8 @@ def test_consumers_hear_of_a_topic_that_is_on_the_disk(tmp_path: Path) -> None:
         async with gated(tmp_path) as (sim, client, gate):
             told = told_by(sim)
             asked = send(client, "new")
-            await turns(lambda: gate.begun > 0)
-            await quiet()
+            await until(lambda: gate.begun > 0)
+            await turns()
             assert told == []
             gate.opened.set()
             (await asked).check()
@@ -171,7 +167,7 @@ def test_each_of_two_new_topics_is_told_with_its_own_version(tmp_path: Path) -> 
             asked = [send(client, "first")]
             gate.while_it_is_written = lambda: asked.append(send(client, "second"))
             gate.opened.set()
-            await turns(lambda: len(asked) == 2)
+            await until(lambda: len(asked) == 2)
             assert {(await each).check().code for each in asked} == {0}
             first, second = told["first"], told["second"]
             assert first != second == sim.broker.state.topics.data_version
@@ -192,12 +188,12 @@ def test_a_message_in_a_queue_that_was_added_waits_for_the_file_too(tmp_path: Pa
                 second.append(send(client, "known", queue_id=8))
 
             gate.while_it_is_written = another_change
-            await turns(lambda: gate.begun > 0)
-            await quiet()
+            await until(lambda: gate.begun > 0)
+            await turns()
             assert not first.done()
             assert told == []
             gate.opened.set()
-            await turns(lambda: gate.begun > 1)
+            await until(lambda: gate.begun > 1)
             assert second
             assert not second[0].done(), "the file has eight queues"
             assert told == []
@@ -212,7 +208,7 @@ def test_nobody_else_waits_and_nothing_is_slower_afterwards(tmp_path: Path) -> N
     async def scene() -> None:
         async with gated(tmp_path) as (sim, client, gate):
             first = send(client, "new")
-            await turns(lambda: gate.begun > 0)
+            await until(lambda: gate.begun > 0)
             assert (await sim.connect().send("known", b"1")).queue_offset == 1
             assert not first.done()
             gate.opened.set()
@@ -227,7 +223,7 @@ def test_order_stays_as_it_came(tmp_path: Path) -> None:
     async def scene() -> None:
         async with gated(tmp_path) as (_, client, gate):
             asked = [send(client, "new") for _ in range(10)]
-            await turns(lambda: gate.begun > 0)
+            await until(lambda: gate.begun > 0)
             gate.opened.set()
             asked += [send(client, "new") for _ in range(10)]
             assert [(await each).check().header.queue_offset for each in asked] == list(range(20))
@@ -247,7 +243,7 @@ def test_a_file_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -
             assert (await send(client, "known")).code == 0
             gate.broken = False
             sim.clock.advance(60)
-            await turns(lambda: not sim.broker.sends.new_topics._held)
+            await until(lambda: not sim.broker.sends.new_topics._held)
             assert "new" in topics_in(tmp_path)
             answer = (await send(client, "new")).check()
             assert answer.header.queue_offset == 2, "the first ones were kept"
@@ -259,8 +255,8 @@ def test_with_sync_flush_both_count(tmp_path: Path) -> None:
     async def scene() -> None:
         async with gated(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as (_, client, gate):
             asked = send(client, "new")
-            await turns(lambda: gate.begun > 0)
-            await quiet()
+            await until(lambda: gate.begun > 0)
+            await turns()
             assert not asked.done()
             gate.opened.set()
             (await asked).check()
@@ -273,7 +269,7 @@ def test_connections_that_are_gone_get_nothing(tmp_path: Path) -> None:
         async with gated(tmp_path) as (sim, client, gate):
             other = sim.connect()
             lost, asked = send(other, "new"), send(client, "new")
-            await turns(lambda: gate.begun > 0)
+            await until(lambda: gate.begun > 0)
             other.connection.close()
             gate.opened.set()
             assert (await asked).code == 0
@@ -289,7 +285,7 @@ def test_oneway_messages_are_stored_without_an_answer(tmp_path: Path) -> None:
     async def scene() -> None:
         async with gated(tmp_path) as (sim, client, gate):
             client.connection.invoke_oneway(RequestCode.SEND_MESSAGE, message("new"), b"body")
-            await turns(lambda: gate.begun > 0)
+            await until(lambda: gate.begun > 0)
             gate.opened.set()
             assert (await send(client, "new")).check().header.queue_offset == 1
             assert sim.broker.state.topics.get("new") is not None

@@ -12,14 +12,10 @@ from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
+from ...sim import turns
 from ..scripted_broker import ScriptedBroker, route_of
 
 HEARTBEAT, ROUTE = RequestCode.HEART_BEAT, RequestCode.GET_ROUTEINFO_BY_TOPIC
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 def run(test: Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]) -> None:
@@ -28,7 +24,7 @@ def run(test: Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]) -> No
         broker.answers[ROUTE] = lambda _: Reply(body=encode_body(route_of(4)))
         instance = broker.instance()
         async with asyncio.timeout(30), instance, Producer("g", instance=instance):
-            await settle()
+            await turns()
             await test(broker, instance)
 
     asyncio.run(main())
@@ -37,14 +33,14 @@ def run(test: Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]) -> No
 def test_every_thirty_seconds() -> None:
     async def scenario(broker: ScriptedBroker, instance: ClientInstance) -> None:
         broker.know_topic(instance, "T")
-        await settle()
+        await turns()
         for rounds in range(3):
             before = len(broker.requests(HEARTBEAT)), len(broker.requests(ROUTE))
             broker.clock.advance(29.9)
-            await settle()
+            await turns()
             assert (len(broker.requests(HEARTBEAT)), len(broker.requests(ROUTE))) == before, rounds
             broker.clock.advance(0.1)
-            await settle()
+            await turns()
             assert (len(broker.requests(HEARTBEAT)), len(broker.requests(ROUTE))) == (
                 before[0] + 1,
                 before[1] + 1,
@@ -57,16 +53,16 @@ def test_a_broker_that_is_new_hears_of_the_client_at_once() -> None:
     async def scenario(broker: ScriptedBroker, instance: ClientInstance) -> None:
         assert broker.requests(HEARTBEAT) == []
         broker.know_topic(instance, "T")
-        await settle()
+        await turns()
         assert len(broker.requests(HEARTBEAT)) == 1
         broker.know_topic(instance, "T", queues=8)  # changed, but the broker is the same
-        await settle()
+        await turns()
         assert len(broker.requests(HEARTBEAT)) == 1
         broker.restart()  # over a new connection it has to be told again
-        await settle()
+        await turns()
         await instance.remoting.connection("127.0.0.1:10911")
         broker.know_topic(instance, "T", queues=4)
-        await settle()
+        await turns()
         assert len(broker.requests(HEARTBEAT)) == 2
 
     run(scenario)

@@ -23,6 +23,7 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from ...floods import TWO_MINUTES
 from ...floods import told as told_in_log
+from ...sim import turns
 from ..scripted_broker import BROKER, NotingOwner, ScriptedBroker, member_of, route_of
 
 Scene = Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]
@@ -300,12 +301,6 @@ def test_a_commit_waits_for_every_answer_and_raises_the_first_error() -> None:
         await offsets.persist()  # only logs
 
     play(scene)
-
-
-async def turns() -> None:
-    """What was written is on the other side."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 def unlocked(broker: ScriptedBroker) -> list[MessageQueue]:

@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.commands.base import ConsumerGroupRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.transport.client import RemotingClient
 
+from ...sim import turns
 from ..scripted_broker import ADDRESS, BROKER, ScriptedBroker, route_of
 
 OTHER = "127.0.0.1:20911"
@@ -79,11 +80,6 @@ class MovingLocks:
 
     def held(self) -> set[int]:
         return {queue.queue_id for queue in self.queues if self.locks.holds(queue)}
-
-
-async def turns() -> None:
-    for _ in range(30):
-        await asyncio.sleep(0)
 
 
 def play(scene: Callable[[MovingLocks], Awaitable[None]]) -> None:

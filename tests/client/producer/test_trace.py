@@ -18,6 +18,7 @@ from aiorocketmq.client.producer.trace import (
 from aiorocketmq.client.producer.trace_records import Consumed, ConsumeOutcome, Consuming
 from aiorocketmq.remoting.responses import Response
 
+from ...sim import turns
 from ..messages import stored
 from .test_delivery import World
 
@@ -32,25 +33,20 @@ def world(code: int = 0) -> World:
     return result
 
 
-async def settle() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 def test_records_leave_half_a_second_after_the_first_or_when_there_are_many() -> None:
     async def scenario() -> None:
         here = world()
         tracer = Tracer(here.instance, "g", "PRODUCE", "Trace")
         running = asyncio.create_task(tracer.run())
         tracer.add(RECORD, ("ID",))
-        await settle()
+        await turns()
         assert here.addresses == []
         here.clock.advance(0.5)
-        await settle()
+        await turns()
         assert len(here.addresses) == 1
         for number in range(FLUSH_RECORDS):
             tracer.add(RECORD, (f"ID{number}",))
-        await settle()
+        await turns()
         assert len(here.addresses) == 2
         running.cancel()
 

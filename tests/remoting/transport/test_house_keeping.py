@@ -9,12 +9,7 @@ from aiorocketmq.remoting.transport.config import ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.server import RemotingServer
 
-from ...sim import ManualClock, SimTransport
-
-
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+from ...sim import ManualClock, SimTransport, turns
 
 
 def test_a_port_without_connections_wakes_nobody() -> None:

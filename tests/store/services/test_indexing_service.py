@@ -15,7 +15,7 @@ from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.services import indexing_service
 
 from ...fault.disks import FullDisk
-from ...sim import ManualClock
+from ...sim import ManualClock, turns
 from ..world import crash, open_store, put_ok
 
 MANY = 300
@@ -36,17 +36,12 @@ def clock_of(store: MessageStore) -> ManualClock:
     return store._clock
 
 
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 def run(store: MessageStore, script: Callable[[], Awaitable[None]]) -> None:
     """Beside the service."""
 
     async def whole() -> None:
         service = asyncio.ensure_future(store._index_service.run())
-        await settle()
+        await turns()
         await script()
         service.cancel()
         await asyncio.wait([service])
@@ -71,7 +66,7 @@ def test_all_that_waits_is_found_when_the_wait_ends(tmp_path: Path, slave: bool)
             assert log is not None
             store.replica.append(0, log)
         waits = asyncio.ensure_future(store.indexed())
-        await settle()
+        await turns()
         assert not waits.done()
         clock_of(store).advance(0.02)
         assert await waits
@@ -114,7 +109,7 @@ def test_what_comes_later_is_not_waited_for(
     async def script() -> None:
         fill(store)
         waits = asyncio.ensure_future(store.indexed())
-        await settle()
+        await turns()
         for _ in range(20):
             fill(store)
         clock_of(store).advance(0.02)
@@ -133,9 +128,9 @@ def test_nobody_waits_for_ever_for_room_on_a_full_disk(tmp_path: Path) -> None:
         put_ok(store, properties={"KEYS": "k0"})
         disk.free = 0
         waits = asyncio.ensure_future(store.indexed())
-        await settle()
+        await turns()
         clock_of(store).advance(1.9)
-        await settle()
+        await turns()
         assert not waits.done()
         clock_of(store).advance(0.1)
         assert await waits is False
@@ -151,13 +146,13 @@ def test_no_more_wait_than_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     async def script() -> None:
         fill(store)
         waits = [asyncio.ensure_future(store.indexed()) for _ in range(4)]
-        await settle()
+        await turns()
         assert [each.done() for each in waits] == [False, False, False, True]
         assert waits[3].result() is False
         waits[1].cancel()  # its connection is gone
-        await settle()
+        await turns()
         another = asyncio.ensure_future(store.indexed())
-        await settle()
+        await turns()
         assert not another.done()
         clock_of(store).advance(0.02)
         assert all(await asyncio.gather(waits[0], waits[2], another))
