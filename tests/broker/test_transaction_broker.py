@@ -20,6 +20,7 @@ from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageSto
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 
+from ..sim import turns
 from .sim_broker import SimBroker, SimClient
 from .transaction_scenes import (
     COMMIT,
@@ -377,8 +378,7 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
         ending = asyncio.ensure_future(end(client, sent, COMMIT))
         while store.max_phy_offset == written:
             await asyncio.sleep(0)
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await turns()
         assert not ending.done()
         flushing = asyncio.ensure_future(store.run())
         await ending

@@ -11,6 +11,7 @@ from aiorocketmq.broker.transactions import transaction_check
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
 
+from ..sim import turns
 from .sim_broker import SimBroker, SimClient
 from .transaction_scenes import (
     COMMIT,
@@ -172,7 +173,7 @@ def test_a_producer_that_is_gone_is_asked_when_another_one_of_its_group_comes(
     async def scene(world: SimBroker, client: SimClient) -> None:
         await half(world, client)
         client.connection.close()
-        await asyncio.sleep(0.001)
+        await turns()
         await checked(world)
         stranger, heir = world.connect(), world.connect()
         await stranger.heartbeat("c2", producers=("other",))
@@ -222,7 +223,7 @@ def test_while_nobody_can_be_written_to_the_round_waits_a_little(tmp_path: Path)
         client.at_broker.resume_writing()
         world.clock.advance(transaction_check.CONGESTION_S)
         await round_
-        await asyncio.sleep(0.001)
+        await turns()
         assert len(asked(client)) == 3
 
     play(tmp_path, scene)
@@ -300,13 +301,13 @@ def test_a_round_gives_way(tmp_path: Path) -> None:
         count = 20 * transaction_check.PER_TURN
         for number in range(count):
             await half(world, client, key=f"K{number}")
-        turns = 0
+        taken = 0
         world.clock.advance(60)
         round_ = asyncio.ensure_future(world.broker.storage.transaction_check.check())
         while not round_.done():
-            turns += 1
+            taken += 1
             await asyncio.sleep(0)
-        assert turns > 20
+        assert taken > 20
         while len(client.pushed) < count:
             await asyncio.sleep(0.001)
         assert sorted(m.msg_id for _, m in asked(client)) == sorted(f"K{n}" for n in range(count))

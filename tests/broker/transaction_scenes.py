@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from tests.stored import decode_messages
 
+from ..sim import turns
 from .sim_broker import SimBroker, SimClient, sim_broker
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -94,7 +95,7 @@ async def checked(world: SimBroker, seconds: float = 60.0) -> None:
     """A round after so much time."""
     world.clock.advance(seconds)
     await world.broker.storage.transaction_check.check()
-    await asyncio.sleep(0.001)
+    await turns()  # what it asks is on its way
 
 
 def asked(client: SimClient) -> list[tuple[CheckTransactionStateRequest, MessageExt]]:

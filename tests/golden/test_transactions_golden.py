@@ -21,6 +21,7 @@ from tests.stored import decode_messages
 
 from ..broker.sim_broker import SimBroker, SimClient, sim_broker
 from ..golden_files import golden_lines
+from ..sim import turns
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -116,12 +117,12 @@ class Played:
             },
         )
         self.client.connection.invoke_oneway(RequestCode.END_TRANSACTION, header)
-        await asyncio.sleep(0.001)
+        await turns()
 
     async def round(self) -> None:
         self.world.clock.advance(ROUND_S)
         await self.world.broker.storage.transaction_check.check()
-        await asyncio.sleep(0.001)
+        await turns()
         for (_, request), record in zip(self.client.pushed, self.client.pushed_bodies, strict=True):
             assert isinstance(request, CheckTransactionStateRequest)
             message = decode_record(record)
