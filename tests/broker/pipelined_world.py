@@ -23,12 +23,12 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
 )
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.wire import to_fields
-from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from tests.stored import decode_messages
 
 from ..sim import connect
 from ..store.world import folder_contents
-from .sim_broker import SimBroker, sim_broker
+from .sim_broker import SimBroker, sim_broker, store_config
 
 CONNECTIONS = 3
 KINDS = ["plain"] * 12 + [
@@ -253,14 +253,6 @@ MESSAGES = sum(2 + number % 3 for number in range(4, 12))
 PLAIN = [frame_of(Request("plain", number % 4, b"body"), number) for number in range(4, 12)]
 
 
-def config_of(folder: Path, **feature: Any) -> MessageStoreConfig:
-    return MessageStoreConfig(
-        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100, max_index_num=400, **feature,
-    )  # fmt: skip
-
-
 def play_sync(folder: Path, scene: Callable[[World], Awaitable[None]], **feature: Any) -> None:
     """The same with answers that wait for the disk or a slave."""
 
@@ -268,7 +260,7 @@ def play_sync(folder: Path, scene: Callable[[World], Awaitable[None]], **feature
         served.sim.broker.replication.master.server._acks.update([0])
         await scene(served)
 
-    play(folder, with_a_slave, store=config_of(folder, **feature))
+    play(folder, with_a_slave, store=store_config(folder, **feature))
 
 
 SYNC_MASTER = {"broker_role": BrokerRole.SYNC_MASTER}

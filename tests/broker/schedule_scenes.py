@@ -10,12 +10,11 @@ from typing import Any
 
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult
 from tests.stored import decode_messages
 
-from .sim_broker import SimBroker, SimClient, sim_broker
+from .sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LEVELS = "1s 5s 10s 30s"
@@ -27,14 +26,8 @@ Scene = Callable[[SimBroker, SimClient], Awaitable[None]]
 @asynccontextmanager
 async def world(folder: Path, levels: str = LEVELS, **more: Any) -> AsyncIterator[SimBroker]:
     """``more``: properties of the store."""
-    store = MessageStoreConfig(
-        store_path_root_dir=str(folder),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=2_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-        message_delay_level=levels,
-        **more,
+    store = store_config(
+        folder, mapped_file_size_consume_queue=2_000, message_delay_level=levels, **more
     )
     async with sim_broker(folder, store=store) as sim:
         yield sim

@@ -127,6 +127,17 @@ class SimBroker:
         return SimClient(self.owner, next(self._ports))
 
 
+def store_config(folder: Path, **changes: Any) -> MessageStoreConfig:
+    """Of a store whose files are made at once."""
+    sizes: dict[str, Any] = {
+        "mapped_file_size_commit_log": 1 << 20,
+        "mapped_file_size_consume_queue": 20_000,
+        "max_hash_slot_num": 100,
+        "max_index_num": 400,
+    }
+    return MessageStoreConfig(store_path_root_dir=str(folder), **(sizes | changes))
+
+
 @asynccontextmanager
 async def sim_broker(
     folder: Path,
@@ -140,20 +151,12 @@ async def sim_broker(
     """A broker named b in cluster C, unless it is told otherwise; its tables are written by a real
     service, its clock stands still."""
     clock = clock or ManualClock()
-    store_config = store or MessageStoreConfig(
-        store_path_root_dir=str(folder),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-    )
+    store = store or store_config(folder)
     settings = BrokerSettings(
         BrokerConfig(**(_CONFIG | {"broker_ip1": address[0]} | config)),
-        store=store_config,
+        store=store,
     )
-    message_store = MessageStore.open(
-        store_config, clock, store_host=pack_host(*address), disk=disk
-    )
+    message_store = MessageStore.open(store, clock, store_host=pack_host(*address), disk=disk)
     broker = Broker(settings, message_store, address, clock)
     tables = asyncio.create_task(broker.tables.files.run())
     try:

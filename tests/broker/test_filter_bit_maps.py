@@ -12,25 +12,22 @@ from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import GetResult
 from tests.stored import decode_messages
 
 from ..sim import ManualClock, told_of
 from ..store.world import Filter
+from .sim_broker import store_config
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = 1000
 
 
 def open_store(folder: Path, filters: ConsumerFilters) -> MessageStore:
-    config = MessageStoreConfig(
-        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        mapped_file_size_consume_queue_ext=1 << 16, max_hash_slot_num=100, max_index_num=400,
-        enable_consume_queue_ext=True,
-    )  # fmt: skip
+    config = store_config(
+        folder, mapped_file_size_consume_queue_ext=1 << 16, enable_consume_queue_ext=True
+    )
     return MessageStore.open(config, ManualClock(), store_host=HOST, bitmap_of=filters.bit_map)
 
 

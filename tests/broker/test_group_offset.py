@@ -36,9 +36,8 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.model.config import MessageStoreConfig
 
-from .sim_broker import SimBroker, SimClient, sim_broker
+from .sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 QUEUE = MessageQueue("T", "b", 0)
@@ -402,14 +401,7 @@ def test_entries_of_a_queue(tmp_path: Path) -> None:
 def test_entries_with_an_extension(tmp_path: Path) -> None:
     """What the extension of a queue knows is shown, and asked whether an expression may want a
     message."""
-    store = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-        enable_consume_queue_ext=True,
-    )
+    store = store_config(tmp_path, enable_consume_queue_ext=True)
 
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         request = QueryConsumeQueueRequest(topic="T", queue_id=0, index=1, count=1)

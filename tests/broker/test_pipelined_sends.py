@@ -34,13 +34,13 @@ from .pipelined_world import (
     World,
     codes_of,
     compare,
-    config_of,
     frame_of,
     play,
     play_sync,
     store_files,
     turns_of,
 )
+from .sim_broker import store_config
 
 
 @pytest.mark.parametrize("kinds", [KINDS, BATCHES], ids=["messages", "batches"])
@@ -117,7 +117,7 @@ def test_more_queues_than_can_be_mapped(tmp_path: Path, frames: list[bytes], lim
         assert {decode_header(0, header).code for _, header in served.answers[1]} == {0}
         assert sum(store.max_offset("T", queue_id) for queue_id in range(4)) == len(served.stored())
 
-    play(tmp_path, scene, store=config_of(tmp_path, max_mapped_queue_files=limit))
+    play(tmp_path, scene, store=store_config(tmp_path, max_mapped_queue_files=limit))
 
 
 @pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])

@@ -29,13 +29,13 @@ from aiorocketmq.remoting.protocol.commands.pull import (
     ViewMessageRequest,
 )
 from aiorocketmq.remoting.responses import Response
-from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import FlushDiskType
 from aiorocketmq.store.model.errors import ShortageError
 from aiorocketmq.store.model.put import PutMessage
 from tests.stored import decode_messages
 
 from ..sim import turns
-from .sim_broker import SimBroker, SimClient, sim_broker
+from .sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 HELD_BY_REQUEST = PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND
 HEADER = PullMessageRequest(
@@ -522,16 +522,7 @@ def test_groups_that_read_far_back_may_be_stopped(
 
 def synced_only(folder: Path) -> dict[str, Any]:
     """Of a broker that hands out only what is on its disk."""
-    return {
-        "store": MessageStoreConfig(
-            store_path_root_dir=str(folder),
-            flush_disk_type=FlushDiskType.SYNC_FLUSH,
-            mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=20_000,
-            max_hash_slot_num=100,
-            max_index_num=400,
-        )
-    }
+    return {"store": store_config(folder, flush_disk_type=FlushDiskType.SYNC_FLUSH)}
 
 
 NO_WAIT = "WAIT\x01false"

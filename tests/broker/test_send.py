@@ -18,10 +18,11 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.remoting.responses import Response
-from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from tests.stored import decode_messages
 
-from .sim_broker import SimBroker, SimClient, sim_broker
+from ..sim import turns
+from .sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 HEADER = SendMessageRequestV2(
     producer_group="p",
@@ -274,20 +275,11 @@ def test_tags_of_every_shape_reach_the_queue(tmp_path: Path) -> None:
 
 
 def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
-    store_config = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-        flush_disk_type=FlushDiskType.SYNC_FLUSH,
-    )
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         store = world.broker.store
         unflushed = asyncio.ensure_future(send(client))
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await turns()
         assert store.max_phy_offset > 0
         assert not unflushed.done()
         flushing = asyncio.create_task(store.run())
@@ -296,21 +288,13 @@ def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
 
-    play(tmp_path, scene, store=store_config)
+    play(tmp_path, scene, store=store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH))
 
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_an_answer_that_had_to_wait_says_where_the_message_lies_and_what_did_not_come(
     tmp_path: Path, batch: bool
 ) -> None:
-    store_config = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-        broker_role=BrokerRole.SYNC_MASTER,
-    )
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         body = encode_batch([BatchItem(0, b"hello", b"")]) if batch else b"hello"
@@ -323,7 +307,7 @@ def test_an_answer_that_had_to_wait_says_where_the_message_lies_and_what_did_not
             await send(client, body, batch=batch, properties="x\x01WAIT\x01false")
         ).code == answer.code
 
-    play(tmp_path, scene, store=store_config)
+    play(tmp_path, scene, store=store_config(tmp_path, broker_role=BrokerRole.SYNC_MASTER))
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -21,7 +21,7 @@ from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 
 from ..sim import turns
-from .sim_broker import SimBroker, SimClient
+from .sim_broker import SimBroker, SimClient, store_config
 from .transaction_scenes import (
     COMMIT,
     GIVEN_UP,
@@ -386,17 +386,7 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
 
-    small: dict[str, Any] = {
-        "mapped_file_size_commit_log": 1 << 20,
-        "mapped_file_size_consume_queue": 20_000,
-        "max_hash_slot_num": 100,
-    }
-    config = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path),
-        flush_disk_type=FlushDiskType.SYNC_FLUSH,
-        max_index_num=400,
-        **small,
-    )
+    config = store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     play(tmp_path, scene, store=config)
 
 

@@ -12,9 +12,9 @@ import pytest
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import FlushDiskType
 
-from .sim_broker import SimBroker, SimClient
+from .sim_broker import SimBroker, SimClient, store_config
 from .transaction_scenes import (
     COMMIT,
     GROUP,
@@ -164,14 +164,7 @@ def test_a_commit_that_waits_for_the_disk_when_the_broker_stops_is_noted(tmp_pat
         await checked(world)
         assert not asked(client), "it would be committed once more"
 
-    config = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path),
-        flush_disk_type=FlushDiskType.SYNC_FLUSH,
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-    )
+    config = store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     replay(tmp_path, before, after, store=config)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from aiorocketmq.remoting.protocol.commands.pull import ViewMessageRequest
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerResponse
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.responses import Response
-from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole
 
 from ...sim import turns
-from ..sim_broker import SimBroker, SimClient, sim_broker
+from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 MASTER = "10.0.0.1:10911"
 NOT_SERVED = RequestCode.DLEDGER_HANDSHAKE
@@ -110,26 +111,21 @@ class Pair:
         return self.slave.broker.state.offsets.get("g", "T", 0)
 
 
-def config_of(folder: Path, role: BrokerRole) -> MessageStoreConfig:
-    return MessageStoreConfig(
-        store_path_root_dir=str(folder),
-        broker_role=role,
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-    )
+def a_master(folder: Path, **config: Any) -> AbstractAsyncContextManager[SimBroker]:
+    store = store_config(folder, broker_role=BrokerRole.ASYNC_MASTER)
+    return sim_broker(folder, store=store, **config)
+
+
+def a_slave(folder: Path, **config: Any) -> AbstractAsyncContextManager[SimBroker]:
+    store = store_config(folder, broker_role=BrokerRole.SLAVE)
+    return sim_broker(folder, store=store, broker_id=1, **config)
 
 
 def play(folder: Path, scene: Callable[[Pair], Awaitable[None]], **config: Any) -> None:
     async def run() -> None:
         async with (
-            sim_broker(
-                folder / "m", store=config_of(folder / "m", BrokerRole.ASYNC_MASTER), **config
-            ) as master,
-            sim_broker(
-                folder / "s", store=config_of(folder / "s", BrokerRole.SLAVE), broker_id=1, **config
-            ) as slave,
+            a_master(folder / "m", **config) as master,
+            a_slave(folder / "s", **config) as slave,
         ):
             await scene(Pair(master, slave))
 

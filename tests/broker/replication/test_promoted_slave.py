@@ -9,12 +9,10 @@ from pathlib import Path
 from aiorocketmq.broker.replication.slave_sync import SOON_S
 from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.store.model.config import BrokerRole
 
 from ...sim import turns
-from ..sim_broker import sim_broker
 from ..transaction_scenes import GROUP, HALF, half
-from .slave_scenes import Pair, commit, config_of, play
+from .slave_scenes import Pair, a_master, commit, play
 
 
 def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: Path) -> None:
@@ -29,8 +27,7 @@ def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: P
         pair.slave.broker.tables.offsets_file.changed()
 
     async def as_master() -> None:
-        store = config_of(tmp_path / "s", BrokerRole.ASYNC_MASTER)
-        async with sim_broker(tmp_path / "s", store=store) as promoted:
+        async with a_master(tmp_path / "s") as promoted:
             assert promoted.broker.state.offsets.get("g", "T", 0) == 1
             assert not (tmp_path / "s" / "config" / "slaveOffset.json").exists()
 

@@ -17,10 +17,8 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.topic import KnownTableRequest
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.model.config import BrokerRole
 
-from ..sim_broker import sim_broker
-from .slave_scenes import MASTER, Pair, commit, config_of, play
+from .slave_scenes import MASTER, Pair, a_master, commit, play
 
 
 def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) -> None:
@@ -149,9 +147,7 @@ def test_offsets_that_a_master_started_again_lacks_are_kept(tmp_path: Path) -> N
         slave = pair.slave.broker.state.offsets
         pair.master.broker.state.offsets.commit("a", "T", 0, 5)
         await pair.once()
-        async with sim_broker(
-            tmp_path / "n", store=config_of(tmp_path / "n", BrokerRole.ASYNC_MASTER)
-        ) as again:
+        async with a_master(tmp_path / "n") as again:
             again.broker.state.offsets.commit("b", "T", 0, 6)
             pair.network.client = again.connect()
             await pair.once()

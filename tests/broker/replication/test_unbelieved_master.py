@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.store.disk.system_disk import SystemDisk
-from aiorocketmq.store.model.config import BrokerRole
 
-from ..sim_broker import SimBroker, sim_broker
-from .slave_scenes import Pair, config_of, play
+from ..sim_broker import SimBroker
+from .slave_scenes import Pair, a_master, a_slave, play
 
 
 def test_a_master_that_came_back_empty_is_not_believed(tmp_path: Path) -> None:
@@ -27,9 +26,7 @@ def test_a_master_that_came_back_empty_is_not_believed(tmp_path: Path) -> None:
         await pair.once()
         before = pair.slave.broker.state.topics.record()
         assert "T" in pair.slave.broker.state.topics
-        async with sim_broker(
-            tmp_path / "n", store=config_of(tmp_path / "n", BrokerRole.ASYNC_MASTER)
-        ) as empty:
+        async with a_master(tmp_path / "n") as empty:
             pair.network.client = empty.connect()
             asked = len(pair.network.asked)
             await pair.once()
@@ -54,9 +51,7 @@ def test_nor_is_one_that_comes_while_it_is_asked(tmp_path: Path) -> None:
         await pair.once()
         before = tables_of(pair.slave)
         await pair.master.make_topic("U")
-        async with sim_broker(
-            tmp_path / "n", store=config_of(tmp_path / "n", BrokerRole.ASYNC_MASTER)
-        ) as empty:
+        async with a_master(tmp_path / "n") as empty:
             master, pair.network.next = pair.network.client, empty.connect()
             asked = len(pair.network.asked)
             await pair.once()
@@ -89,9 +84,9 @@ def test_who_cannot_read_its_own_log_just_now_asks_again(
         at_m, at_s, disk = tmp_path / "m", tmp_path / "s", UnreadableDisk()
 
         def slave_of() -> AbstractAsyncContextManager[SimBroker]:
-            return sim_broker(at_s, store=config_of(at_s, BrokerRole.SLAVE), broker_id=1, disk=disk)
+            return a_slave(at_s, disk=disk)
 
-        async with sim_broker(at_m, store=config_of(at_m, BrokerRole.ASYNC_MASTER)) as master:
+        async with a_master(at_m) as master:
             await master.make_topic("T")
             await master.connect().send("T", b"hello")
             async with slave_of() as slave:

@@ -35,11 +35,11 @@ from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.model.status import PutStatus
 
 from ...sim import SimTransport, connect
-from ..sim_broker import SimBroker, SimClient, sim_broker
+from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
 from ..transaction_scenes import (
     COMMIT,
     HALF,
@@ -53,12 +53,6 @@ from ..transaction_scenes import (
     word,
 )
 
-SMALL: dict[str, Any] = {
-    "mapped_file_size_commit_log": 1 << 20,
-    "mapped_file_size_consume_queue": 20_000,
-    "max_hash_slot_num": 100,
-    "max_index_num": 400,
-}
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 
 
@@ -95,9 +89,7 @@ class Slave:
 
 @asynccontextmanager
 async def sync_master(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient, Slave]]:
-    store = MessageStoreConfig(
-        store_path_root_dir=str(folder), broker_role=BrokerRole.SYNC_MASTER, **SMALL
-    )
+    store = store_config(folder, broker_role=BrokerRole.SYNC_MASTER)
     async with asyncio.timeout(30), sim_broker(folder, store=store) as sim:
         client = sim.connect()
         await sim.make_topic("T")
@@ -326,9 +318,7 @@ def test_an_answer_that_waited_in_vain_says_so_and_where_the_message_is(
 @pytest.mark.parametrize("form", list(SerializeType))
 def test_with_sync_flush_answers_wait_for_the_disk(tmp_path: Path, form: SerializeType) -> None:
     async def scene() -> None:
-        store = MessageStoreConfig(
-            store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL
-        )
+        store = store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
             await sim.connect().heartbeat("c1", "g", producers=("pg",))
             connection, transport = connect(sim.owner)
@@ -352,9 +342,10 @@ def test_with_sync_flush_answers_wait_for_the_disk(tmp_path: Path, form: Seriali
 
 def test_of_disk_and_slave_an_answer_waits_for_both(tmp_path: Path) -> None:
     async def scene() -> None:
-        settings = SMALL | {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
-        store = MessageStoreConfig(
-            store_path_root_dir=str(tmp_path), broker_role=BrokerRole.SYNC_MASTER, **settings
+        store = store_config(
+            tmp_path,
+            broker_role=BrokerRole.SYNC_MASTER,
+            flush_disk_type=FlushDiskType.SYNC_FLUSH,
         )
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
             await sim.make_topic("T")
@@ -382,9 +373,7 @@ def test_a_stop_tells_nobody_whose_connection_has_ended(tmp_path: Path) -> None:
     """The store is closed in a thread; a sync that goes on then may complete those who waited."""
 
     async def scene() -> None:
-        store = MessageStoreConfig(
-            store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL
-        )
+        store = store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
             await sim.make_topic("T")
             connection, transport = connect(sim.owner)
@@ -443,7 +432,7 @@ async def member(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient, Majo
             refusal_fields=SendErrorFields(msg_region="r", trace_on=True),
         )
 
-    store = MessageStoreConfig(store_path_root_dir=str(folder), **SMALL)
+    store = store_config(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("aiorocketmq.broker.replication.roles.Durability", durability)
         async with asyncio.timeout(30), sim_broker(folder, store=store) as sim:

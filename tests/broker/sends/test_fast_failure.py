@@ -18,10 +18,10 @@ from aiorocketmq.remoting.protocol.commands.send import (
 )
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.disk.system_disk import PosixDisk
-from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import FlushDiskType
 
 from ...sim import ManualClock
-from ..sim_broker import SimBroker, SimClient, sim_broker
+from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 
 class SlowDisk(PosixDisk):
@@ -184,11 +184,7 @@ def send_soon(
 def test_a_slow_disk(tmp_path: Path) -> None:
     async def run() -> None:
         disk = SlowDisk()
-        config = MessageStoreConfig(
-            store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=20_000,
-            max_hash_slot_num=100, max_index_num=400, flush_disk_type=FlushDiskType.SYNC_FLUSH,
-        )  # fmt: skip
+        config = store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
         async with sim_broker(tmp_path, store=config, disk=disk) as world:
             store, judge = world.broker.store, world.broker.sends.fast_failure
             services = [asyncio.ensure_future(store.run()), asyncio.ensure_future(judge.run())]

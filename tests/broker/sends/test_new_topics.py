@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
 from aiorocketmq.remoting.protocol.wire import Record
-from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ...sim import turns
-from ..sim_broker import SimBroker, SimClient, sim_broker
+from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 
 class Gate:
@@ -61,11 +61,7 @@ class Gate:
 
 @asynccontextmanager
 async def gated(folder: Path, **store: Any) -> AsyncIterator[tuple[SimBroker, SimClient, Gate]]:
-    settings = MessageStoreConfig(
-        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100, max_index_num=400, **store,
-    )  # fmt: skip
+    settings = store_config(folder, **store)
     async with asyncio.timeout(30), sim_broker(folder, store=settings) as sim:
         services = asyncio.create_task(sim.broker.store.run())
         await sim.connect().send("known", b"0")

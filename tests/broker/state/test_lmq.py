@@ -20,21 +20,13 @@ from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 
-from ..sim_broker import SimClient, sim_broker
+from ..sim_broker import SimClient, sim_broker, store_config
 
 LIGHT, GROUP = "%LMQ%inbox", "%LMQ%reader"
 
 
 def config_of(folder: Path, *, light: bool = True) -> MessageStoreConfig:
-    return MessageStoreConfig(
-        store_path_root_dir=str(folder),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=20_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-        enable_lmq=light,
-        enable_multi_dispatch=light,
-    )
+    return store_config(folder, enable_lmq=light, enable_multi_dispatch=light)
 
 
 async def pull(client: SimClient, offset: int = 0, *, wait_ms: int = 0) -> Response:

@@ -17,10 +17,9 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
 from aiorocketmq.remoting.protocol.java_properties import parse_properties, update_record
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 
-from ...broker.sim_broker import SimBroker, SimClient, sim_broker
+from ...broker.sim_broker import SimBroker, SimClient, sim_broker, store_config
 from ..language import Driver, step
 from .simulated import code_of, keep_running, pass_time, settle
 
@@ -37,14 +36,7 @@ class BrokerDriver(Driver):
         self.stack.push_async_callback(lambda: self._life.aclose())
 
     async def _open(self) -> None:
-        store = MessageStoreConfig(
-            store_path_root_dir=str(self.folder),
-            mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=20_000,
-            max_hash_slot_num=100,
-            max_index_num=400,
-            message_delay_level=self.levels,
-        )
+        store = store_config(self.folder, message_delay_level=self.levels)
         self._life = AsyncExitStack()
         self.sim: SimBroker = await self._life.enter_async_context(
             sim_broker(self.folder, store=store, clock=self.clock, **self.config)

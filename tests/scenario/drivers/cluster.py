@@ -26,9 +26,9 @@ from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.services import Service
 from aiorocketmq.remoting.transport.connection import Connection
-from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole
 
-from ...broker.sim_broker import SimBroker, sim_broker
+from ...broker.sim_broker import SimBroker, sim_broker, store_config
 from ..language import Driver, step
 from .namesrv import RunningNameServer
 from .simulated import keep_running, pass_time, settle, simulated_loop
@@ -83,14 +83,7 @@ class ClusterDriver(Driver):
         """Id 0 is the master (``as SYNC_MASTER``: who waits for slaves), others are slaves."""
         life, folder = AsyncExitStack(), self._folder(name, broker_id)
         role = role or ("SLAVE" if broker_id else "ASYNC_MASTER")
-        store = MessageStoreConfig(
-            store_path_root_dir=str(folder),
-            mapped_file_size_commit_log=1 << 20,
-            mapped_file_size_consume_queue=20_000,
-            max_hash_slot_num=100,
-            max_index_num=400,
-            broker_role=BrokerRole(role),
-        )
+        store = store_config(folder, broker_role=BrokerRole(role))
         sim = await life.enter_async_context(
             sim_broker(
                 folder,
