@@ -216,6 +216,10 @@ class Group:
         )
         self._take(name)
 
+    def cut_off(self, away: str) -> None:
+        """From all others, both ways."""
+        self.cut = {(a, b) for a in self.logs for b in self.logs if away in (a, b)}
+
     def _take(self, name: str) -> None:
         ready = self.members[name].take(self.now)
         if ready.hard_state is not None:

@@ -155,8 +155,9 @@ def test_one_that_cannot_catch_up_leaves_the_leader_in_its_place() -> None:
     assert (made.leaders(), made.members[leader].transferee) == ([leader], None)
 
 
-def test_a_transferee_waits_for_what_the_leader_has() -> None:
-    made, leader = group()
+def told_to_take_over(made: Group, leader: str, end: int) -> str:
+    """By the leader, as soon as it has entry ``end``. Who was told; its answer is that to
+    "wait"."""
     to = other(leader)
     request = TransferRequest(
         group="G",
@@ -164,10 +165,16 @@ def test_a_transferee_waits_for_what_the_leader_has() -> None:
         term=made.members[leader].term,
         transfer_id=leader,
         transferee_id=to,
-        take_leadership_ledger_index=made.logs[leader].end_index + 1,
+        take_leadership_ledger_index=end,
     )
     made.members[to].receive(made.now, request, "wait")
     made._take(to)
+    return to
+
+
+def test_a_transferee_waits_for_what_the_leader_has() -> None:
+    made, leader = group()
+    to = told_to_take_over(made, leader, made.logs[leader].end_index + 1)
     made.wait(500)
     assert "wait" not in made.answers
     made.put(leader, b"what it lacks")
@@ -178,17 +185,7 @@ def test_a_transferee_waits_for_what_the_leader_has() -> None:
 
 def test_a_transferee_does_not_wait_for_ever() -> None:
     made, leader = group()
-    to = other(leader)
-    request = TransferRequest(
-        group="G",
-        remote_id=to,
-        term=made.members[leader].term,
-        transfer_id=leader,
-        transferee_id=to,
-        take_leadership_ledger_index=10_000,
-    )
-    made.members[to].receive(made.now, request, "wait")
-    made._take(to)
+    told_to_take_over(made, leader, 10_000)
     made.wait(1100)
     assert made.answers["wait"].code == DledgerCode.TAKE_LEADERSHIP_FAILED
     assert made.leaders() == [leader]
