@@ -62,6 +62,16 @@ async def turns(count: int = 100) -> None:
         await asyncio.sleep(0)
 
 
+async def turns_during(work: Coroutine[Any, Any, Any]) -> int:
+    """How many turns of the loop others get while something is done."""
+    task, taken = asyncio.get_running_loop().create_task(work), 0
+    while not task.done():
+        taken += 1
+        await asyncio.sleep(0)
+    await task
+    return taken
+
+
 class SimTransport(asyncio.Transport):
     """A peer that reads only what the test lets it read. ``written`` is everything that was sent to
     it."""

@@ -11,7 +11,7 @@ from aiorocketmq.broker.transactions import transaction_check
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
 
-from ..sim import turns
+from ..sim import turns, turns_during
 from .sim_broker import SimBroker, SimClient
 from .transaction_scenes import (
     COMMIT,
@@ -301,13 +301,8 @@ def test_a_round_gives_way(tmp_path: Path) -> None:
         count = 20 * transaction_check.PER_TURN
         for number in range(count):
             await half(world, client, key=f"K{number}")
-        taken = 0
         world.clock.advance(60)
-        round_ = asyncio.ensure_future(world.broker.storage.transaction_check.check())
-        while not round_.done():
-            taken += 1
-            await asyncio.sleep(0)
-        assert taken > 20
+        assert await turns_during(world.broker.storage.transaction_check.check()) > 20
         while len(client.pushed) < count:
             await asyncio.sleep(0.001)
         assert sorted(m.msg_id for _, m in asked(client)) == sorted(f"K{n}" for n in range(count))

@@ -22,6 +22,7 @@ from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from aiorocketmq.store.raft.ready import Role
 
+from ...sim import turns_during
 from ..sim_broker import SimBroker, sim_broker
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -173,18 +174,7 @@ def test_other_work_goes_on_during_a_scrape(tmp_path: Path) -> None:
         async with sim_broker(tmp_path, prometheus_port=1) as world:
             for number in range(20 * PIECE):
                 world.broker.state.topics.create_for_broker(f"T{number}").put_nums = 1
-            turns = 0
-
-            async def others() -> None:
-                nonlocal turns
-                while True:
-                    turns += 1
-                    await asyncio.sleep(0)
-
-            task = asyncio.create_task(others())
-            await scrape(world)
-            task.cancel()
-            assert turns >= 40  # two metrics of twenty pieces each
+            assert await turns_during(scrape(world)) >= 40  # two metrics of twenty pieces each
 
     asyncio.run(run())
 
