@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.message.index_keys import keys_of
-from aiorocketmq.remoting.protocol.message.properties import tags_code_of
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.put import PutMessage
 from tests.stored import StoreDirectory, decode_messages
 
 from ..store.world import folder_contents
-from .test_store_golden import GOLDEN, Golden, all_stores, lines_of
+from .captured_stores import GOLDEN, Golden, all_stores, lines_of, put_of
 
 SLOTS, ITEMS = 100, 400
 FOREVER = (0, (1 << 63) - 1)
@@ -56,23 +54,7 @@ def dumped(dump: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def put_again(store: MessageStore, root: Path) -> None:
     """Every message of another store, from its fields."""
     for message in StoreDirectory(root).records():
-        head = message.head
-        store.put_message(
-            PutMessage(
-                message.topic,
-                head.queue_id,
-                message.stored_body,
-                message.raw_properties,
-                born_host=head.born_host,
-                born_timestamp=head.born_timestamp,
-                store_timestamp=head.store_timestamp,
-                tags_code=tags_code_of(message.raw_properties),
-                flag=head.flag,
-                sys_flag=head.sys_flag,
-                reconsume_times=head.reconsume_times,
-                prepared_transaction_offset=head.prepared_transaction_offset,
-            )
-        )
+        store.put_message(put_of(message))
 
 
 @all_stores

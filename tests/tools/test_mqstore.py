@@ -20,7 +20,7 @@ from aiorocketmq.tools.mqstore import parquet
 from aiorocketmq.tools.mqstore.__main__ import _root
 from tests.stored import StoreDirectory
 
-from ..golden.test_store_golden import GOLDEN, dumped_units, lines_of, queue_units
+from ..golden.captured_stores import GOLDEN, dumped_units, lines_of, queue_units
 from ..store.world import NOW, crash, folder_contents, open_store, put_ok
 from .mqstore_world import (
     ITEMS,
