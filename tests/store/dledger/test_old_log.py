@@ -18,6 +18,7 @@ from tests.store.dledger.world import (
     commit_all,
     follower,
     leader,
+    leader_with,
     open_member,
     raft_of,
     replicate,
@@ -224,9 +225,7 @@ def test_a_disk_that_cannot_read_it_keeps_no_member_from_starting(
 
 def test_nothing_expires_while_there_is_an_old_log(tmp_path: Path) -> None:
     plain_store(tmp_path)
-    store = leader(tmp_path)
-    for number in range(100):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 100)
     commit_all(store)
     store.flush.save()
     assert raft_of(store).needed_from() == 0

@@ -25,6 +25,7 @@ from tests.store.dledger.world import (
     commit_all,
     follower,
     leader,
+    leader_with,
     open_member,
     raft_of,
     replicate,
@@ -214,9 +215,7 @@ def test_who_has_read_more_elsewhere_waits_until_the_queues_have_what_is_committ
 
 
 def test_what_is_committed_is_not_taken_back(tmp_path: Path) -> None:
-    store = leader(tmp_path)
-    for number in range(3):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 3)
     raft = raft_of(store)
     raft.commit(1)
     with pytest.raises(CommittedConflict, match="entry 1 cannot be taken back"):
@@ -232,9 +231,7 @@ def test_what_is_committed_is_not_taken_back(tmp_path: Path) -> None:
 def test_where_what_is_committed_ends_does_not_go_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = leader(tmp_path)
-    for number in range(3):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 3)
     raft = raft_of(store)
     raft.commit(1)
     end = raft.committed_end
@@ -251,9 +248,7 @@ def test_where_what_is_committed_ends_does_not_go_back(
 def test_nothing_is_passed_over_on_the_way_into_the_queues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = leader(tmp_path)
-    for number in range(3):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 3)
     raft = raft_of(store)
     raft.commit(0)
     at = raft.committed_end
@@ -332,9 +327,7 @@ def test_a_follower_has_the_files_of_its_leader(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_stop_keeps_what_was_appended(tmp_path: Path, clean: bool) -> None:
-    store = leader(tmp_path)
-    for number in range(100):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 100)
     raft_of(store).commit(70)
     if clean:
         store.close()

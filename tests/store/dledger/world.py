@@ -8,7 +8,7 @@ from typing import Any
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.store.dledger.raft_store import RaftStore
 from aiorocketmq.store.message_store import MessageStore
-from tests.store.world import open_store
+from tests.store.world import open_store, put_ok
 
 
 def open_member(root: Path, self_id: str = "n0", **changes: Any) -> MessageStore:
@@ -28,6 +28,14 @@ def leader(root: Path, term: int = 1, **changes: Any) -> MessageStore:
     raft = raft_of(store)
     raft.files.save_hard_state(term, raft.files.self_id)
     raft.lead(term)
+    return store
+
+
+def leader_with(root: Path, count: int) -> MessageStore:
+    """Messages whose bodies are their numbers; none of them is committed."""
+    store = leader(root)
+    for number in range(count):
+        put_ok(store, body=b"%d" % number)
     return store
 
 

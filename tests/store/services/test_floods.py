@@ -27,7 +27,7 @@ from ...fault.disks import BrokenDisk
 from ...floods import TWO_MINUTES, told
 from ...sim import ManualClock
 from ..cleaning_world import ANY_HOUR, World
-from ..dledger.world import leader, raft_of
+from ..dledger.world import leader_with, raft_of
 from ..world import BORN_HOST, STORE_HOST, config_of, put_ok
 
 
@@ -125,9 +125,7 @@ def test_a_file_that_cannot_be_deleted(
 def test_entries_that_cannot_go_into_their_queues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = leader(tmp_path)
-    for number in range(3):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 3)
     raft = raft_of(store)
     clock = ManualClock()
     raft._outages._clock = clock
@@ -187,9 +185,7 @@ def test_an_entry_that_a_follower_needs_and_that_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Several followers ask for several of them, in turn."""
-    store = leader(tmp_path)
-    for number in range(3):
-        put_ok(store, body=b"%d" % number)
+    store = leader_with(tmp_path, 3)
     entries = raft_of(store).log
     clock = ManualClock()
     entries._outages = Outages(clock)  # type: ignore[misc]

@@ -11,7 +11,7 @@ import pytest
 from aiorocketmq.remoting.slices import at_once
 from tests.stored import StoreDirectory
 
-from ..dledger.world import leader, raft_of
+from ..dledger.world import leader_with, raft_of
 from ..world import NOW, open_store, put_ok
 from .flush_world import Running, WatchedDisk
 
@@ -84,9 +84,7 @@ def test_what_is_taken_back_meanwhile_is_not_claimed(tmp_path: Path) -> None:
     """A follower's entries are replaced while the log is synced: of the new ones nobody knows."""
 
     async def replaced_while_it_syncs() -> None:
-        store = leader(tmp_path)
-        for number in range(5):
-            put_ok(store, body=b"%d" % number)
+        store = leader_with(tmp_path, 5)
         syncing = asyncio.create_task(store.flush.sync_log())
         await asyncio.sleep(0)
         log = raft_of(store).log
