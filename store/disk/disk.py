@@ -109,8 +109,8 @@ class Disk(Protocol):
 
     def advise(self, mapping: Any, call: str, start: int, stop: int, *advice: Any) -> int:
         """One call of the C library (``madvise``, ``mincore``, ``mlock``, ``msync`` ...) about a
-        range of a mapping, without the GIL; its errno, 0 for success, ENOSYS where there is none.
-        """
+        range of a mapping, without the GIL; its errno, 0 for success, ENOSYS where there is none,
+        or the mapping is closed."""
 
     # -- names
 

@@ -387,9 +387,9 @@ class MappedFile:
 
     def end_writing(self) -> None:
         """Let go of the descriptor of ``write``."""
-        if self._writing is not None:
-            self._disk.close(self._writing)
-            self._writing = None
+        writing, self._writing = self._writing, None  # first: once, whoever else comes meanwhile
+        if writing is not None:
+            self._disk.close(writing)
 
     def delete(self) -> None:
         """Unmap and remove the file, once: a new file of the same name is left alone.

@@ -118,7 +118,10 @@ class PosixDisk(Disk):
             (ctypes.c_char * len(item)).from_buffer(item) if isinstance(item, bytearray) else item
             for item in advice
         ]
-        anchor = ctypes.c_char.from_buffer(mapping, start)
+        try:
+            anchor = ctypes.c_char.from_buffer(mapping, start)
+        except ValueError:  # another thread is closing it, which lets others have a turn
+            return errno.ENOSYS
         try:
             failed = function(
                 ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(stop - start), *pages
