@@ -349,6 +349,11 @@ class MappedFile:
                     self._disk.sync(fd)  # or it could be there again after a power failure
         return found
 
+    def is_blank(self) -> bool:
+        """It has nothing but zeros. Raises StoreFileError."""
+        with self._opened() as fd:
+            return next(self._not_zero(fd, 0), None) is None
+
     def _not_zero(self, fd: int, position: int) -> Iterator[tuple[int, int]]:
         """Pieces from ``position`` on that hold something else: where, and how long, at most a MiB.
         Raises OSError."""
