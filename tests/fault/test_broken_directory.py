@@ -134,6 +134,27 @@ def test_the_broker_says_so_in_one_line(
     assert folder_contents(root / "commitlog") == before
 
 
+@pytest.mark.parametrize(
+    "name",
+    [b"T/4294967295", b"T/9999999999", b"x" * 140 + b"/0", b"\xff\xfe/0"],
+    ids=["beyond-32-bits", "ten-digits", "long-topic", "not-utf-8"],
+)
+def test_what_cannot_be_a_queue_is_left_alone(
+    tmp_path: Path, name: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a version 5 with a longer name, or somebody's copy."""
+    bodies = filled(tmp_path)
+    for kind in (b"consumequeue", b"consumequeue_ext"):
+        path = os.path.join(bytes(tmp_path), kind, name)
+        shutil.copytree(bytes(tmp_path / "consumequeue/T/0"), path)
+    before = len(os.listdir(path))
+    store = open_store(tmp_path, enable_consume_queue_ext=True)
+    assert sum("no queue of a topic, left alone" in line for line in caplog.messages) == 1
+    assert bodies_of(store) == bodies
+    store.close()
+    assert len(os.listdir(path)) == before
+
+
 # -- permissions
 
 
