@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ..store.world import bodies_of, folder_contents, open_store, put_ok
@@ -153,6 +154,24 @@ def test_what_cannot_be_a_queue_is_left_alone(
     assert bodies_of(store) == bodies
     store.close()
     assert len(os.listdir(path)) == before
+
+
+@pytest.mark.parametrize("place", ["commitlog", "consumequeue", "consumequeue_ext"])
+def test_what_a_file_system_keeps_for_itself_is_left_alone(shared_path: Path, place: str) -> None:
+    """Each may be a disk of its own; only root may look into that folder, and it cannot be moved
+    away."""
+    root = shared_path / "store"
+    with as_nobody() if os.geteuid() != 0 else contextlib.nullcontext():
+        bodies = filled(root)
+    (root / place).mkdir(exist_ok=True)
+    give_away(root)
+    (root / place / "lost+found").mkdir(mode=0o000)
+    with as_nobody():
+        store = open_store(root, enable_consume_queue_ext=True)
+        assert bodies_of(store) == bodies
+        store.close()
+        seen = StoreDirectory(root)
+        assert seen.log_files().problems == list(seen.foreign_queues()) == []
 
 
 # -- permissions
