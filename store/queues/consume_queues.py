@@ -14,10 +14,11 @@ from typing import Final
 from ...remoting.protocol.record import MAX_TOPIC_BYTES
 from ...remoting.slices import Steps
 from ..disk.disk import Disk
+from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue, refuse_other_lengths
 from ..disk.mapping_limit import MappingLimit
 from ..model.config import CQ_UNIT_SIZE
-from ..model.errors import StoreFileError
+from ..model.errors import StoreFileError, translated
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExts
 
@@ -58,6 +59,8 @@ class ConsumeQueues:
         self._mappings: Final = mappings
         self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = lambda _queues: None
         """Called with the queues that are about to be deleted."""
+        self._gone: Final[set[MappedFile]] = set()
+        """Somebody has deleted them; that is told."""
         self._removed = False
         """Folders were deleted; until that is durable they could come back after a power
         failure."""
@@ -212,8 +215,23 @@ class ConsumeQueues:
             self.exts.sync(queue.ext)
         for file in tuple(queue.files.files):
             if file.end > begin and file.start < end:
-                file.sync()
+                self._sync_file(file)
         if not queue.files.new_files:
             return False
         queue.files.sync_directory(queue.files.directory.parent)
         return True
+
+    def _sync_file(self, file: MappedFile) -> None:
+        """One that somebody has deleted is left out: a start misses what the checkpoint claims of
+        it, and makes it again. Raises StoreFileError."""
+        try:
+            file.sync()
+        except StoreFileError:
+            with translated(file.path, "cannot be looked at"):
+                if file.deleted or self._disk.exists(file.path):
+                    raise
+            if file not in self._gone:
+                self._gone.add(file)
+                log.error(
+                    "%s is gone: it is made again when the broker is started again", file.path
+                )
