@@ -249,6 +249,9 @@ class SlaveSync:
             self._progress.heard_in_vain()
             return False
         is_committed = self._store.raft is not None
+        if not again.was_asked and not is_committed:  # a log without a record is behind anything
+            self._progress.heard_in_vain()
+            return False
         counts = self._progress.ended_at(0 if is_committed else again.log_end or 0)
         self._take_progress()
         if self._progress.waits:
