@@ -525,9 +525,10 @@ class RaftNode:
 
     def _give_up_leading(self) -> None:
         """A leader whose disk is full, or fails, so that it cannot store messages or their queues,
-        leaves its place to another one; where that fails it tries again later."""
+        or begin its term, leaves its place to another one; where that fails it tries again
+        later."""
         now = self._clock.monotonic()
-        if not self._leading or self._lead_due or self._refusing is not None:
+        if not self._leading or self._refusing is HANDING_OVER:
             return
         if self._takes_puts():
             self._hand_over_pause_s = HAND_OVER_AGAIN_S

@@ -284,6 +284,44 @@ def test_a_leader_that_cannot_store_anything_gives_up() -> None:
     run(test)
 
 
+async def with_a_stuck_leader(group: Group) -> tuple[SimNode, SimNode]:
+    """It is elected, for its log is the best, but cannot begin; and the other one that is left."""
+    group.start()
+    leader, sends = await group.leader(), Sends()
+    stuck, other = (group.members[each] for each in leader.node.settings.others)
+    group.cut(other.id)
+    sends.send(leader, b"1")
+    await group.until(lambda: sends.told)
+    stuck.store.stuck = True
+    group.heal()
+    await leader.crash()
+    await group.until(lambda: stuck.node.role is Role.LEADER)
+    return stuck, other
+
+
+def test_a_leader_that_cannot_begin_its_term_gives_up() -> None:
+    async def test(group: Group) -> None:
+        stuck, other = await with_a_stuck_leader(group)
+        assert stuck.store.term is None
+        assert await group.leader() is other
+        await group.until(lambda: b"1" in other.store.bodies)
+
+    run(test)
+
+
+def test_a_leader_gives_up_however_many_wait_for_it() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        leader.store.stuck, leader.store.unreadable = True, 1 << 20
+        for number in range(MOST_WAITING):
+            sends.send(leader, b"%d" % number)
+        await group.until(lambda: leader.store.refusal is TOO_MANY)
+        await group.until(lambda: leader.node.role is not Role.LEADER, most_s=1.0)
+
+    run(test)
+
+
 def test_leadership_does_not_go_round_where_nobody_can_store_anything() -> None:
     async def test(group: Group) -> None:
         group.start()
