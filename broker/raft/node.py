@@ -129,6 +129,7 @@ class RaftNode:
             self._now_ms(),
             committed=store.committed_index,
             votes=store.votes,
+            may_lead=settings.takes_puts,
         )
         self._takes_puts: Final = settings.takes_puts
         self._hand_over_at = 0.0

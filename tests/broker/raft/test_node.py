@@ -322,6 +322,26 @@ def test_a_leader_gives_up_however_many_wait_for_it() -> None:
     run(test)
 
 
+def test_who_is_to_lead_leads_again_when_it_can_store_something() -> None:
+    """Until then it would only give its leadership back, and nothing be stored meanwhile."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        preferred = group.members["n0"]
+        await group.until(lambda: preferred.store.term is not None)
+        preferred.store.log.full = True
+        await group.until(lambda: preferred.node.role is Role.FOLLOWER)
+        leader = await group.leader()
+        term, end = leader.node.term, group.clock.monotonic() + 40
+        await group.until(lambda: group.clock.monotonic() >= end)
+        assert leader.node.role is Role.LEADER
+        assert leader.node.term == term
+        preferred.store.log.full = False
+        await group.until(lambda: preferred.store.term is not None)
+
+    run(test, partial(Group, preferred=("n0",)))
+
+
 def test_leadership_does_not_go_round_where_nobody_can_store_anything() -> None:
     async def test(group: Group) -> None:
         group.start()

@@ -122,7 +122,7 @@ class SimNode:
         self.store = group.stores[self_id]
         self.roles: list[RoleChange] = []
         self.node = RaftNode(
-            RaftSettings("g", self_id, group.peers),
+            RaftSettings("g", self_id, group.peers, group.preferred),
             NodeSettings(
                 server=ServerSettings(port=0),
                 secret=group.secret,
@@ -194,8 +194,14 @@ async def _nothing() -> None:
 class Group:
     """Members by id, those that run."""
 
-    def __init__(self, peers: dict[str, str] | None = None, secret: bytes = b"") -> None:
+    def __init__(
+        self,
+        peers: dict[str, str] | None = None,
+        secret: bytes = b"",
+        preferred: tuple[str, ...] = (),
+    ) -> None:
         self.peers = peers or PEERS
+        self.preferred = preferred
         self.secret = secret
         self.clock = ManualClock()
         self.stores = {peer: ListStore() for peer in self.peers}
