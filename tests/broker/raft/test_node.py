@@ -392,6 +392,24 @@ def test_while_too_many_wait_nothing_more_is_taken() -> None:
     run(test)
 
 
+def test_who_asks_when_the_node_has_ended_is_not_answered() -> None:
+    """Others of its broker end after it, and the leader that it has handed over to is looked for
+    until then."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        await leader.stop()
+        assert leader.node.leader_id in leader.node.settings.others
+        for peer in leader.node.settings.others:
+            assert await leader.node.broker_of(peer) is None
+        assert await leader.node.leader_broker() is None
+        assert [each async for each in leader.node.entries_of_others(0)] == []
+        leader.node.tell_not_registered()
+
+    run(test)
+
+
 def test_followers_are_told_where_the_leaders_broker_is() -> None:
     async def test(group: Group) -> None:
         group.start()
