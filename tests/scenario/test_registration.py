@@ -195,12 +195,16 @@ def play(
     asyncio.run(main())
 
 
-def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaves_as", [0, 1], ids=["as it came", "as a slave"])
+def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(
+    tmp_path: Path, leaves_as: int
+) -> None:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         async with running(world):
             for server in servers:
                 await world.until(partial(world.knows, server.address, "TBW102"))
             assert all(link.registered for link in world.name_servers.links)
+            world.name_servers.identity = lambda: WHO._replace(broker_id=leaves_as)
         async with RemotingClient(clock=world.clock) as client:
             world.client = client
             for server in servers:
