@@ -356,7 +356,7 @@ class SlaveSync:
                 and self._remoting.connected_to(master) is self._believed_over
             )
 
-        gone.wanted = False  # unless the log begins anew while it is asked
+        gone.wanted = taken = False  # unless the log begins anew while it is asked
         try:
             taken = await take_queue_ends(self._store, self._remoting, master, is_current)
             if taken:
@@ -367,7 +367,8 @@ class SlaveSync:
             self._outages.fails(log, (code,), text, code.name, master, error)
         else:
             self._outages.works((code,))
-        gone.wanted |= not taken
+        finally:  # also where this is cancelled: whose role ends asks the next leader
+            gone.wanted |= not taken
 
     def _sync_topics(self, response: Response) -> None:
         table = decode_body(TopicConfigTable, response.body)

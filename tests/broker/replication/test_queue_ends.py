@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,24 @@ def test_what_fails_is_tried_again(tmp_path: Path) -> None:
         pair.network.invoke = invoke  # type: ignore[method-assign]
         await pair.once()
         assert known(pair) == (3, 3)
+
+    play(tmp_path, scene)
+
+
+def test_who_is_interrupted_asks_again(tmp_path: Path) -> None:
+    """As a member of a group whose leader is lost meanwhile."""
+
+    async def scene(pair: Pair) -> None:
+        await with_expired(pair)
+        asked = counted(pair, lambda: asking.cancel())
+        asking = asyncio.create_task(pair.once())
+        await asyncio.wait((asking,))
+        assert asking.cancelled()
+        assert asked.count(RequestCode.GET_QUEUE_ENDS) == 1
+        for _ in range(2):
+            await pair.once()
+        assert known(pair) == (3, 3)
+        assert asked.count(RequestCode.GET_QUEUE_ENDS) == 2
 
     play(tmp_path, scene)
 
