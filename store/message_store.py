@@ -497,9 +497,10 @@ class MessageStore:
         else:
             self._readable.when(done)
 
-    async def sync(self) -> None:
-        """Put everything written so far on the disk, and the checkpoint that says so."""
-        await self.flush.sync_everything()
+    async def sync(self) -> bool:
+        """Put everything written so far on the disk, and the checkpoint that says so; whether all
+        of that was possible."""
+        return await self.flush.sync_everything()
 
     @property
     def flushed_offset(self) -> int:
