@@ -259,7 +259,14 @@ class SlaveSync:
         return counts
 
     def _take_progress(self) -> None:
-        self._progress.take(self._store.log_end)
+        """As far as the log has come here; a slave's is on the disk then. Its file of what was
+        delivered is what it goes by when it is started as the master, perhaps after a power failure
+        (``schedule_offsets``)."""
+        store, progress = self._store, self._progress
+        if store.raft is not None:
+            progress.take(store.log_end)
+        elif progress.is_reached(store.log_end):
+            store.flush.when_synced(lambda: progress.take(store.flushed_offset))
 
     def _found(self, theirs: str | None) -> tuple[object, ...] | None:
         """The master's word for its tables, where it has one, and what this slave has."""
