@@ -58,6 +58,7 @@ from ...store.raft.old_log import differ
 from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
 from .door import OK
+from .member_lists import MemberLists
 from .mending import ExpiredEverywhereError
 from .network import MemberNetwork
 from .old_logs import tell_old_logs
@@ -121,6 +122,7 @@ class RaftNode:
         self._append_noop: Final = append_noop
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
+        self._lists: Final = MemberLists(raft.peers, clock)
         self._member: Final = Member(
             raft,
             store.hard_state,
@@ -278,7 +280,10 @@ class RaftNode:
         )
         body = await self._network.ask(peer, request)
         try:
-            return None if body is None else decode_dledger(MetadataResponse, body)
+            found = None if body is None else decode_dledger(MetadataResponse, body)
+            if found is not None:
+                self._lists.told(peer, found.peers)
+            return found
         except BodyError as error:
             self._not_understood(peer, error)
             return None
@@ -422,6 +427,7 @@ class RaftNode:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
         if isinstance(request, MetadataRequest) and self._network.is_member(ctx.connection):
             self._take_hint(request)
+        self._lists.asked(request)
         self._tell(self._member.receive, request, ctx)
         return PENDING
 
@@ -434,6 +440,8 @@ class RaftNode:
                 self._not_understood(peer, error)
         if isinstance(answer, HeartbeatResponse) and answer.takes_bytes:
             self._network.takes_bytes(peer)
+        elif isinstance(answer, MetadataResponse):
+            self._lists.told(peer, answer.peers)
         if self._due or not self._was_expected(peer, answer):
             self._tell(self._member.answered, peer, request, answer)
         else:

@@ -410,6 +410,45 @@ def test_who_asks_when_the_node_has_ended_is_not_answered() -> None:
     run(test)
 
 
+FIVE = PEERS | {"n3": "10.0.0.4:40911", "n4": "10.0.0.5:40911"}
+
+
+def test_who_knows_of_more_members_than_others_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(group: Group) -> None:
+        group.lists["n2"] = FIVE
+        group.start()
+        says = "dLegerPeers of member n0 is not that of this one, which names n0, n1, n2, n3, n4"
+        asking = asyncio.ensure_future(group.members["n2"].node.broker_of("n0"))
+        await group.until(lambda: says in caplog.text)
+        await group.until(asking.done)
+
+    run(test)
+
+
+def test_who_knows_nothing_of_who_wants_to_lead_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """All are on one machine: else its port says that it comes from nobody's address."""
+    peers = {f"n{number}": f"10.0.0.1:{40911 + number}" for number in range(3)}
+
+    async def test(group: Group) -> None:
+        group.lists["n2"] = {"n1": peers["n1"], "n2": peers["n2"]}
+        group.start("n0", "n2")
+        says = "dLegerPeers of member n0 is not that of this one, which names n1, n2"
+        await group.until(lambda: says in caplog.text)
+
+    run(test, partial(Group, peers))
+
+
+def test_members_that_agree_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        for each in leader.node.settings.others:
+            assert await asyncio.wait_for(leader.node.broker_of(each), 5)
+        assert "dLegerPeers" not in caplog.text
+
+    run(test)
+
+
 def test_followers_are_told_where_the_leaders_broker_is() -> None:
     async def test(group: Group) -> None:
         group.start()

@@ -122,7 +122,7 @@ class SimNode:
         self.store = group.stores[self_id]
         self.roles: list[RoleChange] = []
         self.node = RaftNode(
-            RaftSettings("g", self_id, group.peers, group.preferred),
+            RaftSettings("g", self_id, group.lists.get(self_id, group.peers), group.preferred),
             NodeSettings(
                 server=ServerSettings(port=0),
                 secret=group.secret,
@@ -202,6 +202,8 @@ class Group:
     ) -> None:
         self.peers = peers or PEERS
         self.preferred = preferred
+        self.lists: dict[str, dict[str, str]] = {}
+        """``dLegerPeers`` of members that have another one."""
         self.secret = secret
         self.clock = ManualClock()
         self.stores = {peer: ListStore() for peer in self.peers}
