@@ -42,7 +42,7 @@ from typing import Final
 from ..remoting.clock import Clock
 from ..remoting.outages import Outages
 from ..remoting.protocol.message.message_id import offset_message_id
-from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
+from ..remoting.protocol.message.topic_names import is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
 from .disk.disk import Disk, Lock
 from .disk.lock_file import AbortFile
@@ -692,9 +692,9 @@ class MessageStore:
         """Delete the queues of all topics but those that exist, those of the system and light
         queues; returns them. Others have a turn after each.
         """
-        kept, deleted = (TopicName.SCHEDULE, TopicName.TRANS_OP_HALF), []
+        deleted = []
         for topic in sorted(self._queues.topics()):
-            if topic in kept or is_lmq_topic(topic) or exists(topic):
+            if is_system_topic(topic) or is_lmq_topic(topic) or exists(topic):
                 continue
             deleted.append(topic)
             for _ in self.delete_topic_in_slices(topic):
