@@ -238,7 +238,10 @@ class MappedFile:
         """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises
         StoreFileError."""
         with self._opened() as fd:
-            self._disk.write(fd, data, position)
+            written = 0
+            while written < len(data):
+                rest = memoryview(data)[written:]
+                written += self._disk.write(fd, rest, position + written)
             self._disk.sync(fd)
 
     @contextlib.contextmanager
