@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -254,9 +255,11 @@ def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Itera
         concurrent.futures.wait(
             (registered, running), return_when=concurrent.futures.FIRST_COMPLETED
         )
-        yield address
-        cluster.loop.call_soon_threadsafe(done.set)
-        running.result(30)
+        try:
+            yield address
+        finally:
+            cluster.loop.call_soon_threadsafe(done.set)
+            running.result(30)
 
 
 @pytest.fixture
@@ -557,3 +560,47 @@ def test_consume_message_moves_no_group(admin: MqAdmin, ten_messages: str) -> No
     assert (
         "nobody of it has ever been online" in admin("consumerProgress", "-g", "GID_reader").problem
     )
+
+
+# --- a part of a cluster
+# --------------------------------------------------------------------------------------------------
+
+ON_A_CLUSTER = {
+    "updateTopic -c DefaultCluster -t Parts": "create topic to {b} success.\nTopicConfig [",
+    "updateSubGroup -c DefaultCluster -g GID_parts": "create subscription group to {b} success.\n",
+    "updateBrokerConfig -c DefaultCluster -k regionId -v DefaultRegion": "success, {b}\n",
+    "updateTopicPerm -c DefaultCluster -t Parts -p 4": "update topic perm from 6 to 4 in {b} ",
+    "deleteSubGroup -c DefaultCluster -g GID_parts": "from broker [{b}] in cluster [DefaultCl",
+    "deleteTopic -c DefaultCluster -t Parts": "delete topic [Parts] from NameServer success.\n",
+}
+"""In this order, with something that is printed."""
+
+
+@pytest.mark.parametrize("broker_id", [0, 1], ids=["dead", "only a slave"])
+def test_what_is_done_with_a_part_of_a_cluster_is_a_failure(
+    admin: MqAdmin, cluster: LocalCluster, broker_id: int
+) -> None:
+    """The others have their turn; on which broker it was not done is said."""
+    with registered(cluster, "broker-a", broker_id) as address:
+        for arguments, printed in ON_A_CLUSTER.items():
+            found = admin(*arguments.split())
+            told = "the broker broker-a has no master" if broker_id else f"connect to {address}"
+            if arguments.startswith("updateTopicPerm") and not broker_id:
+                told = ""  # the route does not have it there
+            assert printed.format(b=cluster.broker_address) in found.out, found
+            assert told in found.err
+            assert found.code == bool(told)
+            assert "from cluster [DefaultCluster] success" not in found.out
+    for arguments in list(ON_A_CLUSTER)[-2:]:
+        assert admin(*arguments.split()).code == 0
+
+
+@pytest.mark.parametrize("name", ["exportMetadata", "exportConfigs", "exportMetrics"])
+def test_an_export_without_a_broker_is_a_failure(
+    admin: MqAdmin, cluster: LocalCluster, tmp_path: Path, name: str
+) -> None:
+    with registered(cluster, "broker-a", 1):
+        printed = admin(name, "-c", "DefaultCluster", "-f", str(tmp_path))
+    assert printed.code == 1
+    assert "broker-a has no master at present: it is left out" in printed.err
+    assert "success" in printed.out

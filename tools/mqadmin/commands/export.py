@@ -32,7 +32,7 @@ from ....remoting.protocol.message.topic_names import (
 from ..command import TEXT, command
 from ..java_text import hash_order
 from ..shell import Shell, WrongUsage
-from ..targets import NEEDED
+from ..targets import NEEDED, masters_among, masters_in
 from .cluster import number_of
 from .figures import sum_of_24_hours
 
@@ -118,7 +118,7 @@ async def _metadata(shell: Shell, admin: Admin, cluster: str, *, special: bool) 
     """Queues of a topic on several masters are added up."""
     topics: dict[str, TopicConfig] = {}
     groups: dict[str, SubscriptionGroupConfig] = {}
-    addresses = await admin.masters_of(cluster)
+    addresses = await masters_in(shell, admin, cluster)
     for number, address in enumerate(addresses, start=1):
         shell.out.progress(f"{number} of {len(addresses)} brokers")
         for name, topic in (
@@ -178,7 +178,7 @@ async def export_configs(shell: Shell, cluster: str, folder: str) -> None:
     configs: dict[str, dict[str, str]] = {}
     async with shell.admin() as admin:
         members = await admin.members(cluster)
-        masters = [member for member in members if member.is_master]
+        masters = masters_among(shell, members)
         for number, master in enumerate(masters, start=1):
             shell.out.progress(f"{number} of {len(masters)} brokers")
             found = await admin.broker_config(master.address)
@@ -216,7 +216,7 @@ async def export_metrics(shell: Shell, cluster: str, folder: str) -> None:
     reports: dict[str, Any] = {}
     total_tps = total_day = Load(0, 0, 0, 0)
     async with shell.admin() as admin:
-        masters = [member for member in await admin.members(cluster) if member.is_master]
+        masters = masters_among(shell, await admin.members(cluster))
         for number, master in enumerate(masters, start=1):
             shell.out.progress(f"{number} of {len(masters)} brokers")
             reports[master.broker_name], tps, day = await _report(admin, master.address)
