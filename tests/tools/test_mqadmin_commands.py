@@ -18,6 +18,7 @@ from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.message.message import Message
@@ -225,8 +226,11 @@ def test_broker_status_of_a_cluster(admin: MqAdmin, cluster: LocalCluster) -> No
 
 
 @contextmanager
-def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Iterator[str]:
+def registered(
+    cluster: LocalCluster, broker_name: str, broker_id: int, *topics: str
+) -> Iterator[str]:
     """The address of a broker that is known to the name server, but does not answer."""
+    table = {name: TopicConfig(topic_name=name) for name in topics}
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -243,7 +247,11 @@ def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Itera
                     ha_server_addr="",
                     broker_id=broker_id,
                 )
-                body = encode_body(RegisterBrokerBody())
+                body = encode_body(
+                    RegisterBrokerBody(
+                        topic_config_table=TopicConfigTable(topic_config_table=table)
+                    )
+                )
                 answer = await remoting.invoke(
                     cluster.namesrv_address, RequestCode.REGISTER_BROKER, header, body
                 )
@@ -604,3 +612,21 @@ def test_an_export_without_a_broker_is_a_failure(
     assert printed.code == 1
     assert "broker-a has no master at present: it is left out" in printed.err
     assert "success" in printed.out
+
+
+@pytest.mark.parametrize("options", [[], ["--sort", "lag"]], ids=["as they come", "sorted"])
+def test_a_lag_that_no_broker_tells_is_not_none(
+    admin: MqAdmin, cluster: LocalCluster, topic: str, options: list[str]
+) -> None:
+    """A broker that does not answer may have any number of messages for the group."""
+    consume(cluster, topic, "GID_unknown", [b"x"])
+    with registered(cluster, "broker-z", 0, topic, retry_topic("GID_unknown")) as address:
+        printed = admin("consumerProgress", *options)
+        row = next(line for line in printed.out.splitlines() if line.startswith("GID_unknown"))
+        assert row[-15:].strip() == "", "neither a rate nor a lag"
+        assert f"mqadmin consumerProgress: GID_unknown: cannot connect to {address}" in printed.err
+        assert printed.code == 1
+        printed = admin("statsAll", "-t", topic)
+        assert printed.out.splitlines()[1].split() == [topic], "no figures"
+        assert (printed.code, address in printed.err) == (1, True)
+    assert admin("statsAll", "-t", topic).code == 0

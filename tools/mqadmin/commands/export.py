@@ -14,7 +14,6 @@ import msgspec
 
 from ....client.admin import Admin
 from ....remoting.errors import RocketMQError
-from ....remoting.protocol.bodies.stats import BrokerStatsData
 from ....remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
@@ -34,7 +33,7 @@ from ..java_text import hash_order
 from ..shell import Shell, WrongUsage
 from ..targets import NEEDED, masters_among, masters_in
 from .cluster import number_of
-from .figures import sum_of_24_hours
+from .figures import counted, sum_of_24_hours
 
 FOLDER: Final = "/tmp/rocketmq/export"  # noqa: S108 - as the original
 CONFIG_KEYS: Final = (
@@ -229,8 +228,8 @@ async def export_metrics(shell: Shell, cluster: str, folder: str) -> None:
 async def _report(admin: Admin, address: str) -> tuple[dict[str, Any], Load, Load]:
     info, config = await admin.broker_runtime_info(address), await admin.broker_config(address)
     groups, topics = await user_groups(admin, address), await user_topics(admin, address)
-    trans = await _stats(admin, address, TopicName.TRANS_HALF)
-    schedule = await _stats(admin, address, TopicName.SCHEDULE)
+    trans = await counted(admin, address, "TOPIC_PUT_NUMS", TopicName.TRANS_HALF)
+    schedule = await counted(admin, address, "TOPIC_PUT_NUMS", TopicName.SCHEDULE)
     tps = Load(
         _first(info, "putTps"),
         _first(info, "getTransferedTps"),
@@ -263,13 +262,6 @@ async def _report(admin: Admin, address: str) -> tuple[dict[str, Any], Load, Loa
         },
     }
     return report, tps, day
-
-
-async def _stats(admin: Admin, address: str, topic: str) -> BrokerStatsData:
-    try:
-        return await admin.broker_stats(address, "TOPIC_PUT_NUMS", topic)
-    except RocketMQError:  # there were none
-        return BrokerStatsData()
 
 
 async def _clients(admin: Admin, groups: SubscriptionGroupTable) -> list[str]:
