@@ -88,6 +88,11 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="could not be written"):
         asyncio.run(runtime.update("regionId=x", "test"))
     assert config.region_id == "x"
+    with pytest.raises(RequestError, match="could not be written"):
+        asyncio.run(runtime.update("regionId=x", "test"))
+    (tmp_path / "config").unlink()
+    assert asyncio.run(runtime.update("regionId=x", "test")) == []
+    assert written(tmp_path / "config" / "b.conf")["regionId"] == "x"
 
 
 def test_what_counts_at_once_is_changed_in_place_and_told(tmp_path: Path) -> None:
