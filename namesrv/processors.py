@@ -430,6 +430,9 @@ class ConfigProcessor:
                 return Reply(
                     ResponseCode.NO_PERMISSION, remark="Can not update config in black list."
                 )
+            known = record_to_properties(self._config)
+            wanted = {each.name: each.value for each in changes if each.name in known}
+            parse_properties(format_properties({**known, **self._extra, **wanted}))
             changed = update_record(self._config, changes)
         except (PropertyError, UnicodeDecodeError) as error:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"string2Properties error: {error}")

@@ -256,6 +256,8 @@ class RuntimeConfig:
         kinds = [type(record) for record in self._records]
         now = {name: value for name, value in self._shown().items() if name in self._fields}
         wanted = now | {each.name: each.value for each in found}
+        # of other characters than ASCII the file has six for each
+        parse_properties(format_properties(self._shown() | wanted | self._kept))
         before, after = (
             Settings(kinds, [Property(*each) for each in table.items()]) for table in (now, wanted)
         )

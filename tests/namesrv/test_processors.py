@@ -431,6 +431,13 @@ def test_a_change_that_cannot_be_written_is_no_success(
 # --------------------------------------------------------------------------------------------------
 
 
+def test_a_configuration_that_the_next_start_could_not_read_is_refused(world: World) -> None:
+    reply = world.change("productEnvName=" + "é" * 300_000)
+    assert (reply.code, "characters are no configuration" in (reply.remark or "")) == (1, True)
+    assert world.config.product_env_name == "center"
+    assert not world.config_path.exists()
+
+
 def test_the_configuration_is_shown_without_passwords(world: World) -> None:
     shown = world.shown()
     assert shown["listenPort"] == "9876"
