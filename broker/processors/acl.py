@@ -20,24 +20,19 @@ from ...remoting.protocol.commands.acl import (
 )
 from ...remoting.protocol.leaves import Headers
 from ...remoting.protocol.message.properties import PropertyName
-from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
 from ..acl.addresses import AddressPatternError
 from ..acl.files import AclFiles
-from ..acl.permissions import Account, AclError
+from ..acl.permissions import ON_THE_WAY, Account, AclError
 from ..acl.resources import LISTS_COUNT, Right, needs_of_requests
 from ..registry.registration import Identity
 
 log: Final = logging.getLogger(__name__)
 
 _OFF: Final = "ACL is off: set aclEnable=true and start the broker again"
-_ON_THE_WAY: Final = frozenset(
-    {TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME}
-)
-"""Messages in them belong to other topics."""
 
 
 class AclGuard:
@@ -111,7 +106,7 @@ class AclGuard:
                 f"Need admin permission for the bytes at offset {phy_offset}, which no queue "
                 "knows as a message"
             )
-        if message.topic in _ON_THE_WAY:
+        if message.topic in ON_THE_WAY:
             return message.properties.get(PropertyName.REAL_TOPIC, message.topic)
         return message.topic
 
