@@ -272,17 +272,35 @@ class Producers(_Groups[ProducerGroup]):
 
     def __init__(self) -> None:
         super().__init__(ProducerGroup)
+        self._connections_of: dict[str, dict[Peer, None]] = {}
+        """By client id, the one with the youngest heartbeat last."""
+        self._ids: dict[Peer, str] = {}
 
     def register(self, name: str, channel: ClientChannel) -> bool:
         """A heartbeat of a producer. Whether it is new."""
+        connection, client_id = channel.connection, channel.client_id
+        self._forget_id(connection)
+        self._ids[connection] = client_id
+        self._connections_of.setdefault(client_id, {})[connection] = None
         return self._join(name, channel)[1]
+
+    def unregister(self, name: str, connection: Peer) -> bool:
+        others_remain = super().unregister(name, connection)
+        if connection not in self._groups_of:
+            self._forget_id(connection)
+        return others_remain
+
+    def _forget_id(self, connection: Peer) -> None:
+        client_id = self._ids.pop(connection, None)
+        if client_id is not None:
+            connections = self._connections_of[client_id]
+            del connections[connection]
+            if not connections:
+                del self._connections_of[client_id]
 
     def connection_of(self, client_id: str) -> Peer | None:
         """Where a client is, whatever its group; the youngest heartbeat wins."""
-        found = [
-            c for group in self._groups.values() if (c := _find(group.channels.values(), client_id))
-        ]
-        return max(found, key=lambda c: c.last_update_ms).connection if found else None
+        return next(reversed(self._connections_of.get(client_id, {})), None)
 
 
 class Consumers(_Groups[ConsumerGroup]):
@@ -365,7 +383,3 @@ def _tell_conflicts(
 def _topics_of(wanted: Iterable[tuple[str, str, frozenset[str]]]) -> str:
     topics = sorted({topic for topic, _, _ in wanted})
     return ", ".join(topics[:_TOLD])
-
-
-def _find(channels: Iterable[ClientChannel], client_id: str) -> ClientChannel | None:
-    return next((c for c in channels if c.client_id == client_id), None)

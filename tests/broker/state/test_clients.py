@@ -204,6 +204,33 @@ def test_a_member_is_found_by_its_id() -> None:
     assert producers.connection_of("two") is None
 
 
+def test_who_gets_a_reply_is_found_without_looking_at_all_producers() -> None:
+    producers, a, b = Producers(), connection("a"), connection("b")
+    for number in range(100):
+        producers.register(f"g{number}", channel(a, 10, "one"))
+    producers.register("h", channel(b, 5, "one"))  # the clock was put back
+    assert producers.connection_of("one") is b
+    producers._groups.clear()  # nobody looks there
+    assert producers.connection_of("one") is b
+
+
+def test_a_client_is_where_its_last_heartbeat_came_from_and_is_not_gone() -> None:
+    producers, a, b = Producers(), connection("a"), connection("b")
+    for at in (a, b, a):
+        producers.register("g", channel(at, 1, "one"))
+    producers.register("h", channel(a, 1, "one"))
+    assert producers.connection_of("one") is a
+    producers.unregister("g", a)
+    assert producers.connection_of("one") is a
+    producers.register("h", channel(a, 1, "another"))
+    assert (producers.connection_of("one"), producers.connection_of("another")) == (b, a)
+    for at in (a, b):
+        producers.remove_connection(at)
+    assert producers.connection_of("one") is producers.connection_of("another") is None
+    assert not producers._connections_of
+    assert not producers._ids
+
+
 GROUPS = st.sampled_from(["g", "h", "i"])
 PEERS = st.integers(0, 3)
 
