@@ -673,6 +673,7 @@ def test_an_address_server_tells_the_name_servers(
             OSError("nobody there"),
             "",
             f"{servers[0].address}\r\n",
+            "<html><body>Moved</body></html>",
             servers[1].address,
         ]
         asked: list[str] = []
@@ -694,6 +695,8 @@ def test_an_address_server_tells_the_name_servers(
             assert world.name_servers.links == []
             assert await service.look_up()
             await world.until(lambda: world.knows(servers[0].address, "TBW102"))
+            assert not await service.look_up()
+            assert [link.address for link in world.name_servers.links] == [servers[0].address]
             assert await service.look_up()
             await world.until(lambda: world.knows(servers[1].address, "TBW102"))
             assert set(asked) == {"http://here:8080/rocketmq/nsaddr"}
@@ -701,6 +704,6 @@ def test_an_address_server_tells_the_name_servers(
                 0
             ].address  # configured now: nobody is asked any more
             assert await service.look_up()
-            assert len(asked) == 4
+            assert len(asked) == 5
 
     play(tmp_path, 2, scenario)
