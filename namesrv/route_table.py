@@ -135,9 +135,15 @@ class Removed(NamedTuple):
 class RouteTable:
     """The tables and what requests do to them. Only ever used from one thread."""
 
-    def __init__(self, max_topics: Callable[[], int] = lambda: 2**31 - 1) -> None:
-        """``max_topics``: how many topics brokers may have, all of them together."""
+    def __init__(
+        self,
+        max_topics: Callable[[], int] = lambda: 2**31 - 1,
+        on_the_wall: Callable[[int], int] = lambda now_ms: now_ms,
+    ) -> None:
+        """``max_topics``: how many topics brokers may have, all of them together. ``on_the_wall``:
+        what time it was when a clock that never jumps showed that; all times are that one's."""
         self._max_topics = max_topics
+        self._on_the_wall = on_the_wall
         self._queues: dict[str, dict[str, QueueData]] = {}
         self._holders: dict[str, tuple[str, ...]] = {}
         self._brokers: dict[str, BrokerData] = {}
@@ -275,7 +281,7 @@ class RouteTable:
     def expire(self, now_ms: int) -> list[Removed]:
         """Remove the brokers that gave no sign of life for 120 s. Their connections are to be
         closed."""
-        self.lost.expire(now_ms)
+        self.lost.expire(self._on_the_wall(now_ms))
         gone = [
             address
             for address, live in self._live.items()
@@ -624,7 +630,9 @@ class RouteTable:
                 del broker.broker_addrs[broker_id]
             if here and not broker.broker_addrs:
                 last_ms = max(lives[address].last_update_ms for address in here.values())
-                self.lost.remember(name, broker.cluster, self._queues[name], last_ms)
+                self.lost.remember(
+                    name, broker.cluster, self._queues[name], self._on_the_wall(last_ms)
+                )
         self._drop(list(self._brokers.values()))
         self._encoded.clear()
         return removed
