@@ -29,6 +29,8 @@ behind that nothing ever removes:
   original asks for the connection of the registration that came last);
 * a connection that ends takes *all* brokers and broker names with it of which it was the last (the
   original: the first it finds);
+* a broker that leaves takes its own address along (the original: whoever has the broker id that it
+  names, which may be the master of today);
 * a broker name that goes, goes from all clusters (the original: from the cluster named in the
   request);
 * a connection that never registered anything removes nothing (the original looks for a broker whose
@@ -239,14 +241,14 @@ class RouteTable:
         return registered._replace(rival=rival, forgotten=tuple(forgotten))
 
     def unregister(self, broker: BrokerRequest) -> bool:
-        """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it
-        was not live."""
+        """Forget a broker (104). Its entry goes by its address: the id that it names may be another
+        one's by now, or not be its own yet. False: it was not live."""
         was_live = self._live.pop(broker.broker_addr, None) is not None
         self._rivals.gone(broker.broker_addr)
         self._filter_servers.pop(broker.broker_addr, None)
         known = self._brokers.get(broker.broker_name)
         if known is not None:
-            known.broker_addrs.pop(broker.broker_id, None)
+            _take_out(known.broker_addrs, broker.broker_addr)
             self._drop([known])
         if broker.broker_name not in self._brokers:
             self.lost.forget(broker.broker_name)
@@ -559,8 +561,7 @@ class RouteTable:
             and list(addrs.values()).count(broker.broker_addr) == 1
         ):
             return rival
-        for broker_id in [i for i, address in addrs.items() if address == broker.broker_addr]:
-            del addrs[broker_id]
+        _take_out(addrs, broker.broker_addr)
         addrs[broker.broker_id] = broker.broker_addr
         self._encoded.clear()
         return rival
@@ -664,6 +665,11 @@ class RouteTable:
     def _forget_route(self, topic: str) -> None:
         self._encoded.pop((topic, False), None)
         self._encoded.pop((topic, True), None)
+
+
+def _take_out(addrs: dict[int, str], address: str) -> None:
+    for broker_id in [i for i, known in addrs.items() if known == address]:
+        del addrs[broker_id]
 
 
 def encode_route(route: TopicRouteData, *, standard: bool) -> bytes:
