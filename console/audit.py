@@ -1,15 +1,17 @@
 """One line for every change: when, who, from where, what, of what, and how it went. Never a secret,
 never a body.
 
-To a file, or to standard error; not through the log, which leaves lines out when there are many.
+To a file, or to standard error, where also stands what a file did not take; not through the log,
+which leaves lines out when there are many.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from ..client.errors import ConfigError
 from ..remoting.clock import Clock
@@ -36,13 +38,24 @@ class AuditLog:
             "who": who, "from": address, "action": action, "subject": subject, "outcome": outcome,
         }  # fmt: skip
         line = " ".join(f"{name}={_value(text)}" for name, text in fields.items())
-        file = self._file or sys.stderr
-        file.write(f"{when:%Y-%m-%dT%H:%M:%SZ} AUDIT {line}\n")
-        file.flush()
+        line = f"{when:%Y-%m-%dT%H:%M:%SZ} AUDIT {line}"
+        if self._file is not None:
+            try:
+                return _write(self._file, line)
+            except OSError as error:  # what was done is done, and its line is not to be lost
+                line += f" (not in the audit file: {error.strerror})"
+        with suppress(OSError):
+            _write(sys.stderr, line)
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # lines that were told on standard error
+                self._file.close()
+
+
+def _write(file: TextIO, line: str) -> None:
+    file.write(line + "\n")
+    file.flush()
 
 
 def _value(text: str) -> str:

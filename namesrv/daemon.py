@@ -12,7 +12,7 @@ from ..daemon.launch import Daemon, LaunchError, Settings, report
 from ..daemon.long_lived import looked_at_once
 from ..daemon.persist import backup_of, read_file
 from ..daemon.pid_files import pid_file
-from ..remoting.clock import Clock
+from ..remoting.clock import Clock, steady_ms
 from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.leaves import KIND
@@ -62,7 +62,7 @@ class ExpiryScan:
     async def run(self) -> None:
         await self._clock.sleep(SCAN_FIRST_S)
         while True:
-            removed = self._routes.expire(self._clock.time_ms())
+            removed = self._routes.expire(steady_ms(self._clock))
             log_removed(removed, "no registration for 120 s")
             for connection in (each for broker in removed for each in broker.connections):
                 if isinstance(connection, Connection):
@@ -123,7 +123,10 @@ class NameServer:
         tls = tls or TlsConfig()
         kv_config = kv_config or KvConfig()
         most_topics = usual_topics(usable_memory())
-        routes = RouteTable(lambda: config.max_topics or most_topics)
+        routes = RouteTable(
+            lambda: config.max_topics or most_topics,
+            lambda ms: clock.time_ms() - steady_ms(clock) + ms,
+        )
         self.brokers: BrokerProcessor = BrokerProcessor(
             routes, kv_config, limits or Limits(), clock
         )

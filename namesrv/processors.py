@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ..remoting.clock import Clock
+from ..remoting.clock import Clock, steady_ms
 from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.errors import RequestError
 from ..remoting.outages import Outages
@@ -72,6 +72,7 @@ class BrokerProcessor:
         self, routes: RouteTable, kv_config: KvConfig, limits: Limits, clock: Clock
     ) -> None:
         self._routes = routes
+        self._clock = clock
         self._outages = Outages(clock)
         self._kv_config = kv_config
         self._limits = limits
@@ -110,7 +111,7 @@ class BrokerProcessor:
         version, filter_servers, _ = registration
         try:
             done = yield from self._routes.register_in_slices(
-                request, version, filter_servers, topics, ctx.connection, ctx.received_at_ms
+                request, version, filter_servers, topics, ctx.connection, steady_ms(self._clock)
             )
         except RouteTableFullError as error:
             self._log_refusal(request, error)
@@ -138,10 +139,10 @@ class BrokerProcessor:
         )
         return Reply()
 
-    def query_data_version(self, request: BrokerRequest, body: Body, ctx: Context) -> Reply:
+    def query_data_version(self, request: BrokerRequest, body: Body, _ctx: Context) -> Reply:
         sent = decode_request_body(DataVersion, body)
         changed, known = self._routes.query_data_version(
-            request.broker_addr, sent, ctx.received_at_ms
+            request.broker_addr, sent, steady_ms(self._clock)
         )
         return Reply(
             header=QueryDataVersionResponse(changed=changed),
@@ -430,6 +431,9 @@ class ConfigProcessor:
                 return Reply(
                     ResponseCode.NO_PERMISSION, remark="Can not update config in black list."
                 )
+            known = record_to_properties(self._config)
+            wanted = {each.name: each.value for each in changes if each.name in known}
+            parse_properties(format_properties({**known, **self._extra, **wanted}))
             changed = update_record(self._config, changes)
         except (PropertyError, UnicodeDecodeError) as error:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"string2Properties error: {error}")

@@ -29,6 +29,8 @@ behind that nothing ever removes:
   original asks for the connection of the registration that came last);
 * a connection that ends takes *all* brokers and broker names with it of which it was the last (the
   original: the first it finds);
+* a broker that leaves takes its own address along (the original: whoever has the broker id that it
+  names, which may be the master of today);
 * a broker name that goes, goes from all clusters (the original: from the cluster named in the
   request);
 * a connection that never registered anything removes nothing (the original looks for a broker whose
@@ -135,9 +137,15 @@ class Removed(NamedTuple):
 class RouteTable:
     """The tables and what requests do to them. Only ever used from one thread."""
 
-    def __init__(self, max_topics: Callable[[], int] = lambda: 2**31 - 1) -> None:
-        """``max_topics``: how many topics brokers may have, all of them together."""
+    def __init__(
+        self,
+        max_topics: Callable[[], int] = lambda: 2**31 - 1,
+        on_the_wall: Callable[[int], int] = lambda now_ms: now_ms,
+    ) -> None:
+        """``max_topics``: how many topics brokers may have, all of them together. ``on_the_wall``:
+        what time it was when a clock that never jumps showed that; all times are that one's."""
         self._max_topics = max_topics
+        self._on_the_wall = on_the_wall
         self._queues: dict[str, dict[str, QueueData]] = {}
         self._holders: dict[str, tuple[str, ...]] = {}
         self._brokers: dict[str, BrokerData] = {}
@@ -233,14 +241,14 @@ class RouteTable:
         return registered._replace(rival=rival, forgotten=tuple(forgotten))
 
     def unregister(self, broker: BrokerRequest) -> bool:
-        """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it
-        was not live."""
+        """Forget a broker (104). Its entry goes by its address: the id that it names may be another
+        one's by now, or not be its own yet. False: it was not live."""
         was_live = self._live.pop(broker.broker_addr, None) is not None
         self._rivals.gone(broker.broker_addr)
         self._filter_servers.pop(broker.broker_addr, None)
         known = self._brokers.get(broker.broker_name)
         if known is not None:
-            known.broker_addrs.pop(broker.broker_id, None)
+            _take_out(known.broker_addrs, broker.broker_addr)
             self._drop([known])
         if broker.broker_name not in self._brokers:
             self.lost.forget(broker.broker_name)
@@ -275,7 +283,7 @@ class RouteTable:
     def expire(self, now_ms: int) -> list[Removed]:
         """Remove the brokers that gave no sign of life for 120 s. Their connections are to be
         closed."""
-        self.lost.expire(now_ms)
+        self.lost.expire(self._on_the_wall(now_ms))
         gone = [
             address
             for address, live in self._live.items()
@@ -553,8 +561,7 @@ class RouteTable:
             and list(addrs.values()).count(broker.broker_addr) == 1
         ):
             return rival
-        for broker_id in [i for i, address in addrs.items() if address == broker.broker_addr]:
-            del addrs[broker_id]
+        _take_out(addrs, broker.broker_addr)
         addrs[broker.broker_id] = broker.broker_addr
         self._encoded.clear()
         return rival
@@ -624,7 +631,9 @@ class RouteTable:
                 del broker.broker_addrs[broker_id]
             if here and not broker.broker_addrs:
                 last_ms = max(lives[address].last_update_ms for address in here.values())
-                self.lost.remember(name, broker.cluster, self._queues[name], last_ms)
+                self.lost.remember(
+                    name, broker.cluster, self._queues[name], self._on_the_wall(last_ms)
+                )
         self._drop(list(self._brokers.values()))
         self._encoded.clear()
         return removed
@@ -656,6 +665,11 @@ class RouteTable:
     def _forget_route(self, topic: str) -> None:
         self._encoded.pop((topic, False), None)
         self._encoded.pop((topic, True), None)
+
+
+def _take_out(addrs: dict[int, str], address: str) -> None:
+    for broker_id in [i for i, known in addrs.items() if known == address]:
+        del addrs[broker_id]
 
 
 def encode_route(route: TopicRouteData, *, standard: bool) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from .disk.checkpoint import Checkpoint
+from .disk.disk import LOST_AND_FOUND
 from .disk.holes import data_ranges
 from .disk.system_disk import PosixDisk
 from .log.log_reader import FileSequence, StoredFile, is_entry_folder
@@ -203,6 +204,8 @@ class StoreDirectory:
         for topic in sorted(queues.iterdir()) if queues.is_dir() else ():
             if not topic.is_dir():
                 yield True, topic.name, None, topic
+                continue
+            if topic.name == LOST_AND_FOUND:
                 continue
             named = [
                 (int(p.name) if p.is_dir() and _QUEUE_ID.fullmatch(p.name) else None, p)

@@ -42,7 +42,7 @@ from typing import Final
 from ..remoting.clock import Clock
 from ..remoting.outages import Outages
 from ..remoting.protocol.message.message_id import offset_message_id
-from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
+from ..remoting.protocol.message.topic_names import is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
 from .disk.disk import Disk, Lock
 from .disk.lock_file import AbortFile
@@ -141,7 +141,7 @@ class MessageStore:
         self._writer: Final = self._writer_of(indexing, member)
         rules = self._rules = self._rules_of(bitmap_of)
         self._dispatch: Final = rules.dispatch and MultiDispatch(
-            self._writer.queues, self.arrivals, rules.dispatch, self._table
+            self._writer.queues, self.arrivals, rules.dispatch, self._table, self._writer.failed
         )
         puts = Puts.through(self._dispatch, None if member else rules.ext, self._writer)
         self.put_message: Final = puts.message
@@ -497,9 +497,10 @@ class MessageStore:
         else:
             self._readable.when(done)
 
-    async def sync(self) -> None:
-        """Put everything written so far on the disk, and the checkpoint that says so."""
-        await self.flush.sync_everything()
+    async def sync(self) -> bool:
+        """Put everything written so far on the disk, and the checkpoint that says so; whether all
+        of that was possible."""
+        return await self.flush.sync_everything()
 
     @property
     def flushed_offset(self) -> int:
@@ -691,9 +692,9 @@ class MessageStore:
         """Delete the queues of all topics but those that exist, those of the system and light
         queues; returns them. Others have a turn after each.
         """
-        kept, deleted = (TopicName.SCHEDULE, TopicName.TRANS_OP_HALF), []
+        deleted = []
         for topic in sorted(self._queues.topics()):
-            if topic in kept or is_lmq_topic(topic) or exists(topic):
+            if is_system_topic(topic) or is_lmq_topic(topic) or exists(topic):
                 continue
             deleted.append(topic)
             for _ in self.delete_topic_in_slices(topic):

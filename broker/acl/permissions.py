@@ -16,6 +16,7 @@ from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message.topic_names import (
+    TopicName,
     group_of_retry_topic,
     is_retry_topic,
     retry_topic,
@@ -55,6 +56,11 @@ _PERMISSIONS: Final[Mapping[str, int]] = {
     "SUB|PUB": Permission.PUB | Permission.SUB,
     "DENY": Permission.DENY,
 }
+
+ON_THE_WAY: Final = frozenset(
+    {TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME}
+)
+"""Messages in them belong to other topics, to all of them: no default says anything of these."""
 
 Resource = tuple[str, int]
 """A topic, or a group as its retry topic, and what is wanted of it."""
@@ -100,11 +106,16 @@ class Account(NamedTuple):
         for name, needed in wanted:
             granted = None if owned is None else owned.get(name)
             if granted is None:
-                granted = self.default_group if is_retry_topic(name) else self.default_topic
+                granted = self._default(name)
             if granted & Permission.DENY or not granted & needed:
                 group = group_of_retry_topic(name)
                 shown = f"topic:{name}" if group is None else f"group:{group}"
                 raise AclError(f"No default permission for {shown}")
+
+    def _default(self, name: str) -> int:
+        if name in ON_THE_WAY:
+            return Permission.DENY
+        return self.default_group if is_retry_topic(name) else self.default_topic
 
 
 class AclFile(NamedTuple):

@@ -60,7 +60,7 @@ Needs = Mapping[int, Need]
 _EITHER: Final = Permission.PUB | Permission.SUB
 
 
-def _sent_to(topic: str) -> tuple[Resource, ...]:
+def sent_to(topic: str) -> tuple[Resource, ...]:
     """A message for a retry topic needs a right on the group of that topic, not on the one that its
     sender claims to be. A trace may come from everybody."""
     if topic == TopicName.TRACE:
@@ -69,13 +69,13 @@ def _sent_to(topic: str) -> tuple[Resource, ...]:
 
 
 def _send(request: SendMessageRequest, _body: Body) -> Iterable[Resource]:
-    wanted, properties = _sent_to(request.topic), request.properties
+    wanted, properties = sent_to(request.topic), request.properties
     if properties and PropertyName.INNER_MULTI_DISPATCH in properties:
         names = (
             find_property(properties.encode(), PropertyName.INNER_MULTI_DISPATCH.encode()) or b""
         )
         for name in names.decode().split(",") if names else ():
-            wanted += _sent_to(name)
+            wanted += sent_to(name)
     return wanted
 
 
@@ -229,7 +229,7 @@ def needs_of_requests(topic_at: TopicAt, *, compatible: bool) -> Needs:
 
     def end_transaction(request: EndTransactionRequest, _body: Body) -> Iterator[Resource]:
         if (topic := topic_at(request.commit_log_offset)) is not None:
-            yield from _sent_to(topic)
+            yield from sent_to(topic)
 
     def message_read(phy_offset: int) -> Iterator[Resource]:
         if (topic := topic_at(phy_offset)) is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Context, Guard
+from ...remoting.peer import Peer
 from ...remoting.services import Service
 from ...store.message_store import MessageStore
 from ..acl.files import AclFiles, open_acl
@@ -37,6 +38,10 @@ class Access:
     def account_of(self, ctx: Context) -> str:
         """Whose request it is that the guard has let through; "" where nobody has to sign."""
         return "" if self._guard is None else self._guard.account_of(ctx)
+
+    def may_send(self, client: Peer, topic: str) -> bool:
+        """Whether a client may send to a topic, by the last heartbeat over its connection."""
+        return self._guard is None or self._guard.may_send(client, topic)
 
     @property
     def services(self) -> tuple[Service, ...]:

@@ -65,12 +65,14 @@ class Broker:
             self.group = Group(
                 settings, store, store.raft, lambda: self.identity().broker_addr, clock
             )
+        self.access: Access = Access(settings.broker, store, self.identity, clock)
         self.storage: Storage = Storage(
             settings,
             store,
             address,
             self.tables,
             stats,
+            self.access.may_send,
             clock,
             None if self.group is None else self.group.durability,
         )
@@ -82,7 +84,6 @@ class Broker:
             self.registry,
             clock,
         )
-        self.access: Access = Access(settings.broker, store, self.identity, clock)
         self.sends: Sends = Sends(
             settings, address, self.tables, self.storage, self.copies, self.access, clock
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages
+from ...remoting.peer import Peer
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.services import Service
 from ...store.message_store import MessageStore
@@ -34,11 +35,12 @@ class Storage:
         address: tuple[str, int],
         tables: Tables,
         stats: BrokerStats,
+        may_send: Callable[[Peer, str], bool],
         clock: Clock,
         group: Durability | None = None,
     ) -> None:
-        """``tables`` agree with the store by now. ``group``: how safe messages are at a member of a
-        group; else they are when the disk has them."""
+        """``tables`` agree with the store by now. ``may_send``: a client to a topic. ``group``: how
+        safe messages are at a member of a group; else they are when the disk has them."""
         config, state = settings.broker, tables.state
         self.store: MessageStore = store
         self._group = group
@@ -78,6 +80,7 @@ class Storage:
             state.offsets,
             state.producers,
             clock,
+            may_send=may_send,
             settled=self._settled,
             save_offsets=tables.save_offsets,
         )

@@ -171,6 +171,8 @@ class RuntimeConfig:
         self._kept = dict(kept)
         self._in_force = in_force
         self._next_start: dict[str, str] = {}
+        self._unsaved = False
+        """The file could not be written after a change."""
         self._path = path
         self._clock = clock
         self.on_change: list[Callable[[Sequence[str]], None]] = []
@@ -209,7 +211,8 @@ class RuntimeConfig:
 
     async def update(self, text: str, source: str) -> list[str]:
         """Change properties and write the file; unknown names are passed over. The names that have
-        another value now.
+        another value now. A file that could not be written is written by the next call, whatever
+        that changes.
 
         Raises ``RequestError``: code 16 when one of them must not be changed, code 1 for a text or
         a value that cannot be read; then nothing has changed.
@@ -222,7 +225,10 @@ class RuntimeConfig:
                 log.info("configuration changed by=%s properties=%s", source, changed)
                 for listener in self.on_change:
                     listener(changed)
+            if changed or self._unsaved:
+                self._unsaved = True
                 await self._save()
+                self._unsaved = False
         return changed
 
     async def _read(self, text: str, source: str) -> list[tuple[Property, object]]:
@@ -250,6 +256,8 @@ class RuntimeConfig:
         kinds = [type(record) for record in self._records]
         now = {name: value for name, value in self._shown().items() if name in self._fields}
         wanted = now | {each.name: each.value for each in found}
+        # of other characters than ASCII the file has six for each
+        parse_properties(format_properties(self._shown() | wanted | self._kept))
         before, after = (
             Settings(kinds, [Property(*each) for each in table.items()]) for table in (now, wanted)
         )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
+from ...remoting.peer import Peer
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -20,24 +21,20 @@ from ...remoting.protocol.commands.acl import (
 )
 from ...remoting.protocol.leaves import Headers
 from ...remoting.protocol.message.properties import PropertyName
-from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.protocol.signed import ACCESS_KEY
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
 from ..acl.addresses import AddressPatternError
 from ..acl.files import AclFiles
-from ..acl.permissions import Account, AclError
-from ..acl.resources import LISTS_COUNT, Right, needs_of_requests
+from ..acl.permissions import ON_THE_WAY, Account, AclError
+from ..acl.resources import LISTS_COUNT, Right, needs_of_requests, sent_to
 from ..registry.registration import Identity
 
 log: Final = logging.getLogger(__name__)
 
 _OFF: Final = "ACL is off: set aclEnable=true and start the broker again"
-_ON_THE_WAY: Final = frozenset(
-    {TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME}
-)
-"""Messages in them belong to other topics."""
 
 
 class AclGuard:
@@ -70,6 +67,9 @@ class AclGuard:
                 account = table.signer_of(signed, body, address)
             if account is not None and not account.may_everything:
                 self._check(account, ctx, body)
+            if ctx.code == RequestCode.HEART_BEAT:
+                access_key = ctx.ext_fields.get(ACCESS_KEY) if signed is None else signed[0]
+                ctx.connection.attributes[ACCESS_KEY] = access_key
         except AclError as error:
             ctx.connection.tell_of(
                 log,
@@ -87,7 +87,21 @@ class AclGuard:
         signature nobody has looked at."""
         if self._files.table.is_white(_address(ctx.connection.peer)):
             return ""
-        return ctx.ext_fields.get("AccessKey", "")
+        return ctx.ext_fields.get(ACCESS_KEY, "")
+
+    def may_send(self, client: Peer, topic: str) -> bool:
+        """Whether whoever sent the last heartbeat over this connection may send to a topic."""
+        table, address = self._files.table, _address(client.peer)
+        if table.is_white(address):
+            return True
+        account = table.accounts.get(client.attributes.get(ACCESS_KEY) or "")
+        if account is None or account.white(address):
+            return account is not None
+        try:
+            account.check(sent_to(topic))
+        except AclError:
+            return False
+        return True
 
     def _check(self, account: Account, ctx: Context, body: Body) -> None:
         need = self._needs.get(ctx.code, self._without_a_row)
@@ -111,7 +125,7 @@ class AclGuard:
                 f"Need admin permission for the bytes at offset {phy_offset}, which no queue "
                 "knows as a message"
             )
-        if message.topic in _ON_THE_WAY:
+        if message.topic in ON_THE_WAY:
             return message.properties.get(PropertyName.REAL_TOPIC, message.topic)
         return message.topic
 

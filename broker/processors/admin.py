@@ -4,6 +4,7 @@ AdminBrokerProcessor; ``headers.md`` part C)."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
@@ -38,6 +39,7 @@ class AdminProcessor:
         self._name_servers = name_servers
         self._store = store
         self._delay_offsets = delay_offsets
+        runtime_config.on_change.append(self._changed)
 
     @property
     def table(self) -> ProcessorTable:
@@ -54,9 +56,6 @@ class AdminProcessor:
     async def update_config(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         text = str(body, "utf-8", "replace")
         changed = await self._runtime_config.update(text, ctx.peer)
-        if "brokerPermission" in changed:
-            self._topics.new_version()
-            self._name_servers.register_soon()
         unknown = ", ".join(self._runtime_config.unknown_in(text))
         later = ", ".join(self._runtime_config.later_in(changed))
         told = [
@@ -64,6 +63,11 @@ class AdminProcessor:
             later and f"{TAKES_EFFECT_LATER}{later}",
         ]
         return Reply(remark="; ".join(filter(None, told)) or None)
+
+    def _changed(self, names: Sequence[str]) -> None:
+        if "brokerPermission" in names:
+            self._topics.new_version()
+            self._name_servers.register_soon()
 
     def get_config(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         version = encode_body(self._runtime_config.data_version).decode()

@@ -30,9 +30,11 @@ from ...remoting.protocol.commands.offset import (
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, slices
+from ...remoting.transport.direct_write import MUCH_BYTES
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
 from ..monitoring.consume_progress import check_queue_count
+from ..state.client_watch import TOLD_AT_ONCE
 from ..state.clients import ClientChannel, Consumers
 from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
 from ..state.topics import Topic, Topics
@@ -111,11 +113,13 @@ class GroupOffsetProcessor:
         header = ResetOffsetRequest(
             topic=request.topic, group=request.group, timestamp=request.timestamp
         )
-        for channel in channels:
-            if not channel.connection.closed:
-                channel.connection.invoke_oneway(
-                    RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, pushed
-                )
+        for some in slices(channels, TOLD_AT_ONCE if len(pushed) < MUCH_BYTES else 1):
+            for channel in some:
+                if not channel.connection.closed:
+                    channel.connection.invoke_oneway(
+                        RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, pushed
+                    )
+            yield  # it leaves, and counts for the memory budget, before there is more
         answer = yield from encode_in_slices(ResetOffsetBody(offset_table=targets))
         return Reply(body=answer, remark=NOT_SET_REMARK)
 

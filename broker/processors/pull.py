@@ -399,15 +399,19 @@ class PullProcessor:
                     self._scan_on(held)
 
     def _read_again(self, held: HeldPull, *, last: bool = False) -> None:
-        """Answer a held pull if there is something for it now; ``last``: answer it in any case.
+        """Answer a held pull if there is something for it now; ``last``: answer it in any case. It
+        is checked anew, as in the original: what it may have, and what its group wants, may be
+        something else by now.
 
         What the filter did not want is not looked at a second time: the pull goes on behind it.
         """
         try:
+            self._held.want(held, self._check(held.ctx.request, held.ctx))
             result = self._get(held.topic, held.queue_id, held.offset, held.max_count, held.wanted)
-        except StoreError as error:
+        except (RequestError, StoreError) as error:
             self._release(held)
-            held.ctx.reply(Reply(ResponseCode.SYSTEM_ERROR, _NO_FIELDS, remark=str(error)))
+            code = error.code if isinstance(error, RequestError) else ResponseCode.SYSTEM_ERROR
+            held.ctx.reply(Reply(code, _NO_FIELDS, remark=str(error)))
             return
         code = _code(result, held.offset)
         if (

@@ -14,6 +14,7 @@ from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import (
     SendErrorFields,
@@ -28,6 +29,7 @@ from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import (
     SEND_FORBIDDEN_TOPICS,
     dlq_topic,
+    group_of_retry_topic,
     is_retry_topic,
     topic_error,
 )
@@ -434,6 +436,8 @@ class SendProcessor:
             )
         topic = self._topics.get(name)
         sys_flag = topic_sys_flag(name, unit_mode=request.unit_mode)
+        if topic is None and (group_name := group_of_retry_topic(name)) is not None:
+            self._group(group_name)
         if topic is None:
             topic = self._topics.create_on_send(
                 name,
@@ -454,12 +458,10 @@ class SendProcessor:
     ) -> Topic | Reply:
         """A message that a consumer gives back through its producer goes to the dead letter queue
         after its last try."""
-        group = self._groups.get(group_name)
-        if group is None:
-            return self._refused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {group_name}{FAQ}",
-            )
+        try:
+            group = self._group(group_name)
+        except RequestError as error:
+            return self._refused(error.code, error.remark)
         limit = retry_limit_at_broker(
             group.retry_max_times, request.max_reconsume_times, ctx.version
         )
@@ -467,6 +469,16 @@ class SendProcessor:
             return topic
         tell_given_up(ctx.connection.outages, group_name, f"from {ctx.peer}")
         return self._topics.create_for_broker(dlq_topic(group_name))
+
+    def _group(self, name: str) -> SubscriptionGroupConfig:
+        """Raises ``RequestError`` when there is none, and none is made."""
+        group = self._groups.get(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {name}{FAQ}",
+            )
+        return group
 
     def _not_stored(self, result: PutResult) -> Reply:
         self._stats.put_failed += 1

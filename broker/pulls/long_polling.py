@@ -109,6 +109,12 @@ class HeldPulls:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].gone]
             heapq.heapify(self._deadlines)
 
+    def want(self, held: HeldPull, wanted: Wanted) -> None:
+        """It wants this from now on."""
+        if wanted is not held.wanted:
+            self._bytes += self._use(wanted, 1) - self._use(held.wanted, -1)
+            held.wanted = wanted
+
     def _use(self, wanted: Wanted, change: int) -> int:
         """One more or less that waits with a filter: the bytes of the filter when it is the first
         or the last one."""

@@ -120,7 +120,8 @@ class MemberNetwork:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """The port is served and members can be asked; the group owns the tasks of both."""
+        """The port is served and members can be asked; the group owns the tasks of both.
+        ``ask`` and ``tell`` do nothing before and after."""
         async with self.client, asyncio.TaskGroup() as group:
             self._links = {
                 peer: PeerLink(
@@ -130,7 +131,10 @@ class MemberNetwork:
             }
             group.create_task(self._addresses.run(), name="raft-addresses")
             group.create_task(self.server.run(), name="raft-server")
-            yield group
+            try:
+                yield group
+            finally:
+                self._links = {}  # who asks from now on is not answered
 
     # -- asking
 

@@ -58,6 +58,7 @@ from ...store.raft.old_log import differ
 from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
 from .door import OK
+from .member_lists import MemberLists
 from .mending import ExpiredEverywhereError
 from .network import MemberNetwork
 from .old_logs import tell_old_logs
@@ -121,6 +122,7 @@ class RaftNode:
         self._append_noop: Final = append_noop
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
+        self._lists: Final = MemberLists(raft.peers, clock)
         self._member: Final = Member(
             raft,
             store.hard_state,
@@ -129,6 +131,7 @@ class RaftNode:
             self._now_ms(),
             committed=store.committed_index,
             votes=store.votes,
+            may_lead=settings.takes_puts,
         )
         self._takes_puts: Final = settings.takes_puts
         self._hand_over_at = 0.0
@@ -277,7 +280,10 @@ class RaftNode:
         )
         body = await self._network.ask(peer, request)
         try:
-            return None if body is None else decode_dledger(MetadataResponse, body)
+            found = None if body is None else decode_dledger(MetadataResponse, body)
+            if found is not None:
+                self._lists.told(peer, found.peers)
+            return found
         except BodyError as error:
             self._not_understood(peer, error)
             return None
@@ -421,6 +427,7 @@ class RaftNode:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
         if isinstance(request, MetadataRequest) and self._network.is_member(ctx.connection):
             self._take_hint(request)
+        self._lists.asked(request)
         self._tell(self._member.receive, request, ctx)
         return PENDING
 
@@ -433,6 +440,8 @@ class RaftNode:
                 self._not_understood(peer, error)
         if isinstance(answer, HeartbeatResponse) and answer.takes_bytes:
             self._network.takes_bytes(peer)
+        elif isinstance(answer, MetadataResponse):
+            self._lists.told(peer, answer.peers)
         if self._due or not self._was_expected(peer, answer):
             self._tell(self._member.answered, peer, request, answer)
         else:
@@ -525,9 +534,10 @@ class RaftNode:
 
     def _give_up_leading(self) -> None:
         """A leader whose disk is full, or fails, so that it cannot store messages or their queues,
-        leaves its place to another one; where that fails it tries again later."""
+        or begin its term, leaves its place to another one; where that fails it tries again
+        later."""
         now = self._clock.monotonic()
-        if not self._leading or self._lead_due or self._refusing is not None:
+        if not self._leading or self._refusing is HANDING_OVER:
             return
         if self._takes_puts():
             self._hand_over_pause_s = HAND_OVER_AGAIN_S

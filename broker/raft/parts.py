@@ -69,7 +69,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     allowed: Callable[[str], bool] = lambda _address: False
     """Addresses besides those of the configuration that members may come from."""
     takes_puts: Callable[[], bool] = lambda: True
-    """Whether this broker could store messages; a leader that cannot has another one lead."""
+    """Whether this broker could store messages; a leader that cannot has another one lead, and
+    who cannot takes leadership from nobody."""
     wait_ack_ms: int = 2500
     """How long a sender waits until its message is committed (maxWaitAckTimeMs)."""
     most_waiting: int = 10_000

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...client.cluster.address_server import address_server_url, first_line, http_get
+from ...client.cluster.server_addresses import parse_addresses
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ..config.config import BrokerConfig
@@ -57,7 +58,8 @@ class BrokerAddressServer:
         if self._url is None or not wants_address_server(self._config):
             return True
         try:
-            addresses = first_line(await asyncio.to_thread(self._fetch, self._url))
+            text = first_line(await asyncio.to_thread(self._fetch, self._url))
+            addresses = parse_addresses(text) if text else ()  # a proxy may say anything
         except (OSError, ValueError) as error:
             self._outages.fails(
                 log,
@@ -73,5 +75,5 @@ class BrokerAddressServer:
             )
             return False
         self._outages.works((self._url,))
-        self._name_servers.use(addresses)
+        self._name_servers.use(";".join(addresses))
         return True

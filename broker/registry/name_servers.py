@@ -277,6 +277,8 @@ class NameServerLink:
         self._failures = 0
         self._wake = asyncio.Event()
         self._watched: Peer | None = None
+        self._told_id: int | None = None
+        """As which this broker was registered last."""
         self._lost = False
         self._asked = False
         self._at_once = False
@@ -511,6 +513,7 @@ class NameServerLink:
         return await asyncio.to_thread(in_parts, table, PART_BYTES)
 
     async def _invoke(self, request: Registration) -> Response:
+        self._told_id = request.header.broker_id
         response = await self._owner.remoting.invoke(
             self.address,
             RequestCode.REGISTER_BROKER,
@@ -521,14 +524,21 @@ class NameServerLink:
         return response.check(self.address)
 
     async def unregister(self) -> None:
-        """Leave; a name server that does not answer finds out by itself."""
+        """Leave; a name server that does not answer finds out by itself. An entry goes by its id,
+        whatever address it has: who has another one since it registered, as a leader that stops, is
+        registered with that first, or its address would stay there for good; and by the old one it
+        might remove who has that now."""
         header = self._owner.identity().request()
         try:
+            if self._told_id not in (None, header.broker_id):
+                async with asyncio.timeout(UNREGISTER_TIMEOUT_S):
+                    table = TopicConfigTable(data_version=self._owner.topics.data_version)
+                    await self._invoke(await self._owner.request(table))
             response = await self._owner.remoting.invoke(
                 self.address, RequestCode.UNREGISTER_BROKER, header, timeout=UNREGISTER_TIMEOUT_S
             )
             response.check(self.address)
-        except RocketMQError as error:
+        except (RocketMQError, TimeoutError) as error:
             log.warning("not unregistered name_server=%s error=%s", self.address, error)
         else:
             log.info("unregistered name_server=%s", self.address)

@@ -23,6 +23,8 @@ class FirstAnswer(NamedTuple):
     """The master's word for its tables, where it has one."""
     log_end: int | None = None
     """Where the master's log ended, if it tells."""
+    was_asked: bool = True
+    """False: this log has no record that could be asked for."""
 
 
 async def ask_for_last_record(
@@ -32,7 +34,7 @@ async def ask_for_last_record(
     asked."""
     last = store.replica.last_record()
     if last is None:
-        return FirstAnswer("", None)
+        return FirstAnswer("", None, was_asked=False)
     phy_offset, record = last
     response = await remoting.invoke(
         master,

@@ -15,6 +15,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.offset import QueueEndsRequest
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError
 
 log: Final = logging.getLogger(__name__)
 
@@ -49,7 +50,8 @@ async def take_queue_ends(
         log.info(
             "the numbers of %d queues of which nothing is left were told by %s", taken, address
         )
-        await store.sync()
+    if table and not await store.sync():  # also what was taken before: it may not be there yet
+        raise StoreError("where queues end was told, and cannot be put on the disk")
     return True
 
 

@@ -74,8 +74,8 @@ class SelfMending:
         self._due.extend(self._tries.due(places, now))
         unheard: dict[int, int] = {}
         for _ in range(_AT_ONCE):
-            if not self._due:
-                break
+            if not self._due or self._master() != address:
+                break  # the next turn asks whom there is then
             phy_offset = self._due.popleft()
             if (size := places.get(phy_offset)) is None:
                 continue  # found meanwhile, beside one that was mended: the next turn has it

@@ -124,8 +124,11 @@ class ReplicationClient:
 
     async def _connect(self, address: str) -> MasterLink:
         """Raises ``OSError``, ``StoreError``."""
-        if self.settings.ack_after_flush:
+        if self.settings.ack_after_flush:  # the first report says that all of it is on the disk
+            end = self.store.max_phy_offset
             await self.store.sync()
+            if self.store.flushed_offset < end:
+                raise StoreError("the log of this slave cannot be put on its disk")
         try:
             host, port = split_address(address)
         except ConnectError as error:

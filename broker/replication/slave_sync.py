@@ -249,6 +249,9 @@ class SlaveSync:
             self._progress.heard_in_vain()
             return False
         is_committed = self._store.raft is not None
+        if not again.was_asked and not is_committed:  # a log without a record is behind anything
+            self._progress.heard_in_vain()
+            return False
         counts = self._progress.ended_at(0 if is_committed else again.log_end or 0)
         self._take_progress()
         if self._progress.waits:
@@ -256,7 +259,14 @@ class SlaveSync:
         return counts
 
     def _take_progress(self) -> None:
-        self._progress.take(self._store.log_end)
+        """As far as the log has come here; a slave's is on the disk then. Its file of what was
+        delivered is what it goes by when it is started as the master, perhaps after a power failure
+        (``schedule_offsets``)."""
+        store, progress = self._store, self._progress
+        if store.raft is not None:
+            progress.take(store.log_end)
+        elif progress.is_reached(store.log_end):
+            store.flush.when_synced(lambda: progress.take(store.flushed_offset))
 
     def _found(self, theirs: str | None) -> tuple[object, ...] | None:
         """The master's word for its tables, where it has one, and what this slave has."""
@@ -353,7 +363,7 @@ class SlaveSync:
                 and self._remoting.connected_to(master) is self._believed_over
             )
 
-        gone.wanted = False  # unless the log begins anew while it is asked
+        gone.wanted = taken = False  # unless the log begins anew while it is asked
         try:
             taken = await take_queue_ends(self._store, self._remoting, master, is_current)
             if taken:
@@ -364,7 +374,8 @@ class SlaveSync:
             self._outages.fails(log, (code,), text, code.name, master, error)
         else:
             self._outages.works((code,))
-        gone.wanted |= not taken
+        finally:  # also where this is cancelled: whose role ends asks the next leader
+            gone.wanted |= not taken
 
     def _sync_topics(self, response: Response) -> None:
         table = decode_body(TopicConfigTable, response.body)

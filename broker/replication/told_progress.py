@@ -3,8 +3,8 @@ transactions whose producers it has asked.
 
 What it has done about them lies in its log, too, behind them, and that may not have come here yet.
 A slave that went on from there as the master would pass over messages that it has, so what it was
-told counts when its log has reached what the master had then. (A slave of the original takes it at
-once. A member of a group is told nothing that is not committed.)
+told counts when its log has reached what the master had then, on its disk. (A slave of the original
+takes it at once. A member of a group is told nothing that is not committed.)
 """
 
 from __future__ import annotations
@@ -71,9 +71,13 @@ class ToldProgress:
         self.heard_in_vain()
         return counts
 
+    def is_reached(self, log_end: int) -> bool:
+        """There is something that counts when this broker's log has come so far."""
+        return self._told is not None and log_end >= self._told.log_end
+
     def take(self, log_end: int) -> None:
         """This broker's log has come so far."""
-        if self._told is None or log_end < self._told.log_end:
+        if self._told is None or not self.is_reached(log_end):
             return
         told, self._told = self._told, None
         if told.delays is not None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from ...remoting.clock import Clock, steady_ms
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
+from ...remoting.sliced_requests import in_slices
+from ...remoting.slices import Steps, slices
 from ..config.config import BrokerConfig
 from .clients import Consumers, Producers
 from .queue_locks import QueueLocks
@@ -46,9 +48,9 @@ class ClientWatch:
     async def run(self) -> None:
         while True:
             await self._clock.sleep(SCAN_INTERVAL_S)
-            self.scan()
+            await in_slices(self.scan())
 
-    def scan(self) -> None:
+    def scan(self) -> Steps[None]:
         """Close clients without a heartbeat for 120 s and tell their groups; forget expired queue
         locks.
 
@@ -56,13 +58,18 @@ class ClientWatch:
         close is seen.
         """
         now_ms = steady_ms(self._clock)
-        producers = self._producers.expire(now_ms)
-        consumers = self._consumers.expire(now_ms)
-        for connection in {*producers.connections, *consumers.connections}:
-            connection.close("no heartbeat of its client")
-        for group in consumers.changed_groups:
-            self.notify(group)
-        self._locks.purge(now_ms)
+        producers = yield from self._producers.expire(now_ms)
+        consumers = yield from self._consumers.expire(now_ms)
+        silent = dict.fromkeys((*producers.connections, *consumers.connections))
+        for some in slices(silent, TOLD_AT_ONCE):
+            for connection in some:
+                connection.close("no heartbeat of its client")
+            yield
+        for some_groups in slices(consumers.changed_groups, TOLD_AT_ONCE):
+            for group in some_groups:
+                self.notify(group)
+            yield
+        yield from self._locks.purge(now_ms)
 
     def on_disconnect(self, connection: Peer) -> None:
         """A connection has ended: its client is no member of any group any more."""

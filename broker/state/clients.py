@@ -24,6 +24,7 @@ from ...remoting.protocol.bodies.heartbeat import (
 )
 from ...remoting.protocol.codes import LanguageCode
 from ...remoting.protocol.message.topic_names import is_retry_topic
+from ...remoting.slices import Steps, slices
 
 if TYPE_CHECKING:
     from ...remoting.peer import Peer
@@ -34,6 +35,9 @@ CLIENT_EXPIRED_MS: Final = 120_000
 """A client whose last heartbeat is longer ago than this is gone."""
 TAG: Final = "TAG"
 SUBSCRIBE_ALL: Final = "*"
+_LOOKED_AT_AT_ONCE: Final = 5000
+_GONE_AT_ONCE: Final = 100
+"""Members in one slice of a scan: some milliseconds. Of who is gone there is a line."""
 _TOLD: Final = 10
 """So many topics are named in a line of the log."""
 
@@ -247,24 +251,35 @@ class _Groups(Generic[G]):
         names = sorted(self._groups_of.get(connection, ()))
         return [name for name in names if self.unregister(name, connection)]
 
-    def expire(self, now_ms: int) -> Expired:
+    def expire(self, now_ms: int) -> Steps[Expired]:
         """Take out members that have been silent for more than ``CLIENT_EXPIRED_MS``."""
-        silent = [
-            (group.name, channel)
-            for group in self._groups.values()
-            for channel in group.channels.values()
-            if now_ms - channel.heard_ms > CLIENT_EXPIRED_MS
-        ]
-        for name, channel in silent:
-            log.warning(
-                "client expired: no heartbeat for %d s group=%s %r",
-                CLIENT_EXPIRED_MS // 1000,
-                name,
-                channel,
-            )
-        changed = {name for name, channel in silent if self.unregister(name, channel.connection)}
-        connections = list(dict.fromkeys(channel.connection for _, channel in silent))
-        return Expired(connections, sorted(changed & self._groups.keys()))
+        connections: dict[Peer, None] = {}
+        changed: set[str] = set()
+        members = (
+            (g.name, c) for g in list(self._groups.values()) for c in list(g.channels.values())
+        )
+        for some in slices(members, _LOOKED_AT_AT_ONCE):
+            silent = [each for each in some if now_ms - each[1].heard_ms > CLIENT_EXPIRED_MS]
+            for few in slices(silent, _GONE_AT_ONCE):
+                for name, channel in few:
+                    if self._is_member(name, channel):
+                        log.warning(
+                            "client expired: no heartbeat for %d s group=%s %r",
+                            CLIENT_EXPIRED_MS // 1000,
+                            name,
+                            channel,
+                        )
+                        connections[channel.connection] = None
+                        if self.unregister(name, channel.connection):
+                            changed.add(name)
+                yield
+            yield
+        return Expired(list(connections), sorted(changed & self._groups.keys()))
+
+    def _is_member(self, name: str, channel: ClientChannel) -> bool:
+        """It has sent no other heartbeat meanwhile, and has not left."""
+        group = self._groups.get(name)
+        return group is not None and group.channels.get(channel.connection) is channel
 
 
 class Producers(_Groups[ProducerGroup]):
@@ -272,17 +287,35 @@ class Producers(_Groups[ProducerGroup]):
 
     def __init__(self) -> None:
         super().__init__(ProducerGroup)
+        self._connections_of: dict[str, dict[Peer, None]] = {}
+        """By client id, the one with the youngest heartbeat last."""
+        self._ids: dict[Peer, str] = {}
 
     def register(self, name: str, channel: ClientChannel) -> bool:
         """A heartbeat of a producer. Whether it is new."""
+        connection, client_id = channel.connection, channel.client_id
+        self._forget_id(connection)
+        self._ids[connection] = client_id
+        self._connections_of.setdefault(client_id, {})[connection] = None
         return self._join(name, channel)[1]
+
+    def unregister(self, name: str, connection: Peer) -> bool:
+        others_remain = super().unregister(name, connection)
+        if connection not in self._groups_of:
+            self._forget_id(connection)
+        return others_remain
+
+    def _forget_id(self, connection: Peer) -> None:
+        client_id = self._ids.pop(connection, None)
+        if client_id is not None:
+            connections = self._connections_of[client_id]
+            del connections[connection]
+            if not connections:
+                del self._connections_of[client_id]
 
     def connection_of(self, client_id: str) -> Peer | None:
         """Where a client is, whatever its group; the youngest heartbeat wins."""
-        found = [
-            c for group in self._groups.values() if (c := _find(group.channels.values(), client_id))
-        ]
-        return max(found, key=lambda c: c.last_update_ms).connection if found else None
+        return next(reversed(self._connections_of.get(client_id, {})), None)
 
 
 class Consumers(_Groups[ConsumerGroup]):
@@ -365,7 +398,3 @@ def _tell_conflicts(
 def _topics_of(wanted: Iterable[tuple[str, str, frozenset[str]]]) -> str:
     topics = sorted({topic for topic, _, _ in wanted})
     return ", ".join(topics[:_TOLD])
-
-
-def _find(channels: Iterable[ClientChannel], client_id: str) -> ClientChannel | None:
-    return next((c for c in channels if c.client_id == client_id), None)

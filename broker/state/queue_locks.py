@@ -14,12 +14,16 @@ from typing import Final, NamedTuple
 
 from ...remoting.outages import Outages
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.slices import Steps, slices
 
 log: Final = logging.getLogger(__name__)
 
 LOCK_LIFE_MS: Final = 60_000
 MAX_LOCKS: Final = 1_000_000
 """Beyond that many locks no new one is granted; expired ones are forgotten by ``purge``."""
+
+_LOOKED_AT_AT_ONCE: Final = 10_000
+"""In one slice: some milliseconds."""
 
 
 class _Lock(NamedTuple):
@@ -62,10 +66,14 @@ class QueueLocks:
                     lock,
                 )
 
-    def purge(self, now_ms: int) -> None:
+    def purge(self, now_ms: int) -> Steps[None]:
         """Forget expired locks."""
-        for key in [key for key, lock in self._locks.items() if _is_expired(lock, now_ms)]:
-            del self._locks[key]
+        for some in slices(list(self._locks), _LOOKED_AT_AT_ONCE):
+            for key in some:
+                lock = self._locks.get(key)
+                if lock is not None and _is_expired(lock, now_ms):
+                    del self._locks[key]
+            yield
 
     def forget_all(self) -> list[str]:
         """The groups that had locks, sorted."""

@@ -198,7 +198,9 @@ class Topics:
         not exist.
 
         ``queue_nums`` is the client's wish; the default topic's write queues limit it. ``None``
-        when the default topic is missing or may not be inherited (``broker-services.md`` §2.2).
+        when the default topic is missing or may not be inherited (``broker-services.md`` §2.2). A
+        client names it, and could name the topics of cluster and broker: with
+        ``autoCreateTopicEnable=false`` only one that an administrator has made counts.
         """
         topic = self._table.get(name)
         if topic is not None:
@@ -213,9 +215,10 @@ class Topics:
                 default_topic,
             )
             return None
-        if default_topic == TopicName.AUTO_CREATE and not self._config.auto_create_topic_enable:
+        switched_off = not self._config.auto_create_topic_enable and self.is_system(default_topic)
+        if default_topic == TopicName.AUTO_CREATE and switched_off:
             pattern.apply(replace(pattern.config, perm=READ_WRITE))
-        if not pattern.perm & PermName.INHERIT:
+        if switched_off or not pattern.perm & PermName.INHERIT:
             self._outages.fails(
                 log,
                 ("not made", name),

@@ -60,6 +60,12 @@ class Series(msgspec.Struct, eq=False):
         default_factory=lambda: (array("q"), array("q"), array("q"))
     )
 
+    @property
+    def counted(self) -> int:
+        """At the last tick: the minute has a snapshot at each."""
+        minute = self.snapshots[0]
+        return minute[-2] if minute else 0
+
     def take(self, window: int, time_ms: int, value: int, calls: int) -> None:
         kept, (ticks, keeps) = self.snapshots[window], _WINDOWS[window]
         if not kept:
@@ -119,7 +125,8 @@ class StatsWindows:
         for source in self._sources:
             for name, key, value, calls in source():
                 series = self._series.get((name, key))
-                if series is None:
+                if series is None or value < series.counted:
+                    # the second: its topic was deleted and made again since
                     if not value:
                         continue
                     series = self._series[name, key] = Series()

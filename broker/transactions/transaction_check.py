@@ -90,11 +90,14 @@ class TransactionCheck:
         producers: Producers,
         clock: Clock,
         *,
+        may_send: Callable[[Peer, str], bool],
         settled: Callable[[], Awaitable[bool]],
         save_offsets: Callable[[], Awaitable[None]],
     ) -> None:
-        """``settled`` has what is stored by now safe, and tells whether it is. ``save_offsets``
-        returns when the offsets are in their file; it may raise ``StoreFileError``."""
+        """``may_send``: a client to a topic. ``settled`` has what is stored by now safe, and tells
+        whether it is. ``save_offsets`` returns when the offsets are in their file; it may raise
+        ``StoreFileError``."""
+        self._may_send = may_send
         self._settled = settled
         self._config = config
         self._log = transactions
@@ -357,21 +360,26 @@ class TransactionCheck:
                 continue
             half = found[0]
             destination = destination_of(half.raw_properties)
-            group = destination.group
-            connection = self._choose(group)
-            while connection is None and patience and self._producers.connections(group):
+            connection = self._choose(destination)
+            while connection is None and patience and self._members(destination):
                 patience -= 1  # they have too much to read already
                 await self._clock.sleep(CONGESTION_S)
-                connection = self._choose(group)
+                connection = self._choose(destination)
             if connection is None:
                 self._not_asked += 1
             else:
                 self._send(connection, half, destination)
             await self._pause()
 
-    def _choose(self, group: str) -> Peer | None:
-        """A producer of the group that can be written to; they take turns."""
-        connections = self._producers.connections(group)
+    def _members(self, destination: Destination) -> list[Peer]:
+        """Who may be asked: producers of its group that may send to its topic. Anybody may say that
+        he is of the group, and the question brings the message."""
+        connections = self._producers.connections(destination.group)
+        return [each for each in connections if self._may_send(each, destination.topic)]
+
+    def _choose(self, destination: Destination) -> Peer | None:
+        """One of them that can be written to; they take turns."""
+        connections = self._members(destination)
         for _ in connections:
             self._turn += 1
             connection = connections[self._turn % len(connections)]

@@ -153,6 +153,10 @@ class HalfMessages:
         self._lineage[copy] = lineage
         self._set(number, REPLACED)
 
+    def stands_for(self, copy: int) -> tuple[int, ...]:
+        """The numbers that it replaced, as far as they are known."""
+        return tuple(self._lineage.get(copy, ())) if self._lineage else ()
+
     def meant_by(self, number: int) -> int | None:
         """Which half message a word about ``number`` decides: its newest copy or itself; ``None``:
         it is decided already, and noted to be."""

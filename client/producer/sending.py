@@ -157,7 +157,10 @@ def item_of(message: Message, msg_id: str, max_size_bytes: int) -> BatchItem:
         raise MessageError(f"messages of the retry topic {message.topic} cannot be sent as a batch")
     if message.delay_level > 0:
         raise MessageError("a message with a delay level cannot be part of a batch")
-    return BatchItem(message.flag, message.body, _properties(message, msg_id))
+    flag = message.flag
+    if not isinstance(flag, int) or not -(1 << 31) <= flag < 1 << 31:
+        raise MessageError(f"the flag of a message is a whole number of 32 bits, not {flag!r}")
+    return BatchItem(flag, message.body, _properties(message, msg_id))
 
 
 def batch_of(
@@ -182,6 +185,8 @@ def check(message: Message, max_size_bytes: int) -> None:
         raise MessageError(
             f"the body must be bytes, not {type(body).__name__}; encode text with .encode()"
         )
+    if isinstance(body, memoryview) and body.nbytes != len(body):
+        raise MessageError(f"the body is a view of bytes, not of {body.format!r}: cast it to 'B'")
     if not len(body):
         raise MessageError("the body is empty")
     if len(body) > max_size_bytes:

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 Mode = Literal["read", "write", "change", "make", "append", "replace"]
 """How a file is opened. ``change``: to read and to write; ``make``: the same, and it is made when
 it is not there; ``replace``: to write, it is made or emptied."""
+
+
+LOST_AND_FOUND: Final = "lost+found"
+"""In each folder that is a file system of its own; only root may look into it."""
 
 
 class FileSize(Protocol):
@@ -109,13 +113,13 @@ class Disk(Protocol):
 
     def advise(self, mapping: Any, call: str, start: int, stop: int, *advice: Any) -> int:
         """One call of the C library (``madvise``, ``mincore``, ``mlock``, ``msync`` ...) about a
-        range of a mapping, without the GIL; its errno, 0 for success, ENOSYS where there is none.
-        """
+        range of a mapping, without the GIL; its errno, 0 for success, ENOSYS where there is none,
+        or the mapping is closed."""
 
     # -- names
 
     def listed(self, path: str | Path) -> Sequence[DirEntry]:
-        """What is in a folder, by name."""
+        """What is in a folder, by name; without what the file system keeps for itself."""
 
     def exists(self, path: Path) -> bool: ...
 

@@ -238,7 +238,10 @@ class MappedFile:
         """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises
         StoreFileError."""
         with self._opened() as fd:
-            self._disk.write(fd, data, position)
+            written = 0
+            while written < len(data):
+                rest = memoryview(data)[written:]
+                written += self._disk.write(fd, rest, position + written)
             self._disk.sync(fd)
 
     @contextlib.contextmanager
@@ -349,6 +352,11 @@ class MappedFile:
                     self._disk.sync(fd)  # or it could be there again after a power failure
         return found
 
+    def is_blank(self) -> bool:
+        """It has nothing but zeros. Raises StoreFileError."""
+        with self._opened() as fd:
+            return next(self._not_zero(fd, 0), None) is None
+
     def _not_zero(self, fd: int, position: int) -> Iterator[tuple[int, int]]:
         """Pieces from ``position`` on that hold something else: where, and how long, at most a MiB.
         Raises OSError."""
@@ -387,9 +395,9 @@ class MappedFile:
 
     def end_writing(self) -> None:
         """Let go of the descriptor of ``write``."""
-        if self._writing is not None:
-            self._disk.close(self._writing)
-            self._writing = None
+        writing, self._writing = self._writing, None  # first: once, whoever else comes meanwhile
+        if writing is not None:
+            self._disk.close(writing)
 
     def delete(self) -> None:
         """Unmap and remove the file, once: a new file of the same name is left alone.

@@ -118,12 +118,15 @@ class MappedFileQueue:
         A last file of length 0 is the trace of a crash while it was made, and goes; in front of
         others it counts as a hole, in front of all of them it is told. Raises StoreFileError for a
         foreign file, a file of another length or one that is there twice, MissingFileError for a
-        hole in the sequence; nothing is changed then. What is ``derived`` can be made again: there
-        the range ends in front of a hole, or of a file of another length (``wrong_length``: who
-        configured another one does not want that).
+        hole in the sequence; nothing is changed then, but of two of which one is all zeros, that
+        one goes. What is ``derived`` can be made again: there the range ends in front of a hole, or
+        of a file of another length (``wrong_length``: who configured another one does not want
+        that).
         """
         self.wrong_length = None
         files = self._found(derived=derived)
+        if self._others:
+            files = self._without_twins(files)
         self.behind_hole = []
         if self.wrong_length is not None:
             name = self.wrong_length.path.name
@@ -181,6 +184,20 @@ class MappedFileQueue:
         except OSError as error:
             raise file_error(Path(at), "cannot be looked at", error) from error
         return files
+
+    def _without_twins(self, files: list[MappedFile]) -> list[MappedFile]:
+        """Of a file that was made on two paths, as one of them was full, the one that has
+        something; a stop came before the other was deleted. Raises StoreFileError."""
+        kept: list[MappedFile] = []
+        for file in files:
+            if kept and kept[-1].start == file.start:
+                if file.is_blank():
+                    file.delete()
+                    continue
+                if kept[-1].is_blank():
+                    kept.pop().delete()
+            kept.append(file)
+        return kept
 
     def _check(self, entry: DirEntry) -> bool:
         """False for a file of length 0. Raises StoreFileError, OSError."""

@@ -22,7 +22,7 @@ except ImportError:  # not a POSIX system
 from ..model.errors import translated, translated_sync
 from . import holes
 from .bare_mapping import bare_mapping, most_mappings
-from .disk import Disk, Mode
+from .disk import LOST_AND_FOUND, Disk, Mode
 from .lock_file import FolderLock, LockFile
 
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -118,7 +118,10 @@ class PosixDisk(Disk):
             (ctypes.c_char * len(item)).from_buffer(item) if isinstance(item, bytearray) else item
             for item in advice
         ]
-        anchor = ctypes.c_char.from_buffer(mapping, start)
+        try:
+            anchor = ctypes.c_char.from_buffer(mapping, start)
+        except ValueError:  # another thread is closing it, which lets others have a turn
+            return errno.ENOSYS
         try:
             failed = function(
                 ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(stop - start), *pages
@@ -131,7 +134,7 @@ class PosixDisk(Disk):
 
     def listed(self, path: str | Path) -> list[os.DirEntry[str]]:
         with os.scandir(os.fspath(path)) as scan:
-            return sorted(scan, key=_name)
+            return sorted((entry for entry in scan if entry.name != LOST_AND_FOUND), key=_name)
 
     def exists(self, path: Path) -> bool:
         return path.exists()

@@ -66,6 +66,8 @@ class IndexFiles:
         self._now_ms: Final = now_ms
         self._entries: list[_Entry] = []
         self._dirty: set[MappedFile] = set()
+        self._gone: set[MappedFile] = set()
+        """Somebody has deleted them: nothing more is put into them."""
         self._new_names = False
 
     def load(self) -> None:
@@ -162,20 +164,36 @@ class IndexFiles:
         if not self._entries:
             return None
         file, index = self._entries[-1]
-        if not (room := index.room(file.reserved)):
+        if not (room := index.room(file.reserved)) or file in self._gone:
             return None
         self._dirty.add(file)
         return index, room
 
     def make(self) -> MappedFile:
-        """Room for more items: disk space in the present file, or a new one when that is full. May
-        be called in a thread while nothing is put. Raises OutOfSpaceError, StoreFileError."""
+        """Room for more items: disk space in the present file, or a new one when that is full, or
+        gone. May be called in a thread while nothing is put. Raises OutOfSpaceError,
+        StoreFileError."""
         if self._entries and self._entries[-1].table.free_items:
             file, index = self._entries[-1]
-            file.reserve(index.end + RESERVE_STEP)
-            file.map_now()
-            return file
+            if not self._is_gone(file):
+                file.reserve(index.end + RESERVE_STEP)
+                file.map_now()
+                return file
         return self._make_new()
+
+    def _is_gone(self, file: MappedFile) -> bool:
+        """Somebody has deleted it, who knows that the index can be made again. Raises
+        StoreFileError."""
+        with translated(file.path, "cannot be looked at"):
+            is_gone = file not in self._gone and not self._disk.exists(file.path)
+        if is_gone:
+            self._gone.add(file)
+            log.error(
+                "%s is gone, the index goes on in another file; what it had is not found any more "
+                "when the broker is started again, `mqstore rebuild` (broker stopped) makes it "
+                "again", file.path,
+            )  # fmt: skip
+        return file in self._gone
 
     def reserve_current(self) -> None:
         """At the start, so that what is put next is found at once. Without space for it ``make`` is
@@ -241,8 +259,12 @@ class IndexFiles:
     def sync(self, work: SyncWork) -> None:
         """Return when it is on the disk. Raises StoreFileError."""
         for file in work.files:
-            file.sync()  # nothing to do for one that has expired meanwhile
-        if work.directory:
+            try:
+                file.sync()  # nothing to do for one that has expired meanwhile
+            except StoreFileError:
+                if not self._is_gone(file):
+                    raise
+        if work.directory and self._disk.is_directory(self.directory):
             self._disk.sync_directory(self.directory)
             self._disk.sync_directory(self.directory.parent)  # the folder itself may be new
 

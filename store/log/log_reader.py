@@ -25,6 +25,7 @@ from ...remoting.protocol.record.decode import whole_record
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC, EntryHead
 from ...remoting.protocol.record.layout import glance
 from ...remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
+from ..disk.disk import LOST_AND_FOUND
 from ..disk.holes import data_ranges
 
 _BODY_CRC: Final = glance("body_crc")
@@ -129,6 +130,8 @@ class FileSequence:
         found = []
         paths = [path for directory in self.directories for path in directory.iterdir()]
         for path in sorted(paths, key=lambda path: (path.name, path)):
+            if path.name == LOST_AND_FOUND:
+                continue
             if not path.is_file() or not _NAME.fullmatch(path.name):
                 self.problems.append(
                     (

@@ -311,16 +311,19 @@ class MessageWriter:
             if self._log.position + self._log.head + size > self._log.limit:
                 self._log.make_room(size)
         except StoreFileError as error:
-            return self._failed(error, now_ms)
+            return self.failed(error, now_ms)
         self.on_room(None)
         return None
 
-    def _failed(self, error: StoreFileError, now_ms: int) -> PutResult:
+    def failed(self, error: StoreFileError, now_ms: int) -> PutResult:
         """What a put is answered whose place could not be made, or written to."""
         self.on_room(error)
         if isinstance(error, OutOfSpaceError):
             self._no_space_until = now_ms + _RETRY_SPACE_MS
-        return failed_put(error, self.refused)
+            return self.refused(f"the disk is full: {error}")
+        if isinstance(error, ShortageError):
+            return self.refused(f"the system is short of something, try again: {error}")
+        return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))
 
     def refused(self, remark: str) -> PutResult:
         """What passes, with the reason: SERVICE_NOT_AVAILABLE (code 14). At a member of a group
@@ -347,12 +350,3 @@ class MessageWriter:
 def refused(remark: str) -> PutResult:
     """SERVICE_NOT_AVAILABLE with the reason."""
     return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
-
-
-def failed_put(error: StoreFileError, passes: Callable[[str], PutResult] = refused) -> PutResult:
-    """What a put is answered when the system did not give it what it needs: all of it passes."""
-    if isinstance(error, OutOfSpaceError):
-        return passes(f"the disk is full: {error}")
-    if isinstance(error, ShortageError):
-        return passes(f"the system is short of something, try again: {error}")
-    return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))

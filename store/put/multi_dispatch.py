@@ -40,7 +40,6 @@ from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues
 from .arrivals import Arrivals
-from .message_writer import failed_put
 from .put_stages import Write
 from .queue_numbers import QueueNumbers
 
@@ -116,12 +115,14 @@ class MultiDispatch:
         arrivals: Arrivals,
         rules: DispatchRules,
         known: Mapping[tuple[str, int], ConsumeQueue],
+        failed: Callable[[StoreFileError, int], PutResult],
     ) -> None:
-        """``known``: the queues that there are."""
+        """``known``: the queues that there are; ``failed``: ``MessageWriter.failed``."""
         self._queues: Final = queues
         self._known: Final = known
         self._arrivals: Final = arrivals
         self._rules: Final = rules
+        self._failed: Final = failed
 
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
@@ -148,7 +149,7 @@ class MultiDispatch:
                 if not queue.has_room(1):
                     queue.make_room()
         except StoreFileError as error:
-            return failed_put(error)
+            return self._failed(error, message.store_timestamp)
         numbers = [queue.max_offset for queue in named]
         result = write(
             msgspec.structs.replace(message, properties=_with_numbers(properties, numbers))

@@ -45,6 +45,7 @@ _MAX_OFFSET: Final = _MAX_ADDRESS - _BASE
 MAX_BITMAP_SIZE: Final = _MAX_UNIT - EXT_HEAD.size
 _RESERVE_AHEAD: Final = 64 << 10
 _SPACE: Final = ("filter bitmaps", "space")
+_READ: Final = ("filter bitmaps", "read")
 
 
 def is_ext_address(tags_code: int) -> bool:
@@ -135,10 +136,16 @@ class ConsumeQueueExt:
     # -- reading
 
     def get(self, address: int) -> ExtUnit | None:
-        """The unit at an address; None when there is none."""
+        """The unit at an address; None when there is none, or it cannot be read."""
         offset = address - _BASE
         file = self.files.find(offset) if is_ext_address(address) and offset < self.end else None
-        unit = None if file is None else _unit_in(file.read, file.size, offset - file.start)
+        try:
+            unit = None if file is None else _unit_in(file.read, file.size, offset - file.start)
+        except StoreFileError as error:
+            self._outages.occurs(
+                log, _READ, "filter bitmaps are not used, all messages are looked at: %s", error
+            )
+            return None
         return None if unit is None else unit[1]
 
     # -- opening, recovery, deleting

@@ -5,6 +5,7 @@ ConsumeQueue).
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import Final
 from ...remoting.protocol.record import MAX_TOPIC_BYTES
 from ...remoting.slices import Steps
 from ..disk.disk import Disk
+from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue, refuse_other_lengths
 from ..disk.mapping_limit import MappingLimit
 from ..model.config import CQ_UNIT_SIZE
-from ..model.errors import StoreFileError
+from ..model.errors import StoreFileError, translated
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExts
+
+log: Final = logging.getLogger(__name__)
 
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -28,7 +32,11 @@ def topic_problem(topic: str, queue_id: int) -> str | None:
     can."""
     if not topic or "/" in topic or "\0" in topic or topic in (".", ".."):
         return f"topic {topic!r} cannot name a folder"
-    if len(topic.encode("utf-8", "replace")) > MAX_TOPIC_BYTES:
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        return f"topic {topic!r} is no text"
+    if size > MAX_TOPIC_BYTES:
         return f"topic {topic!r} is longer than {MAX_TOPIC_BYTES} bytes"
     if not 0 <= queue_id <= 0x7FFFFFFF:
         return f"queue id {queue_id} is out of range"
@@ -51,6 +59,8 @@ class ConsumeQueues:
         self._mappings: Final = mappings
         self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = lambda _queues: None
         """Called with the queues that are about to be deleted."""
+        self._gone: Final[set[MappedFile]] = set()
+        """Somebody has deleted them; that is told."""
         self._removed = False
         """Folders were deleted; until that is durable they could come back after a power
         failure."""
@@ -58,7 +68,7 @@ class ConsumeQueues:
         """The extensions; None when no queue has one."""
 
     def load(self, known_file_size: int = 0) -> None:
-        """Find the queues on the disk. Folders that are no number are left alone. Raises
+        """Find the queues on the disk. Folders that cannot be those of one are left alone. Raises
         StoreFileError.
 
         A file of another length is damage when others have the configured one, or
@@ -70,7 +80,11 @@ class ConsumeQueues:
                 raise StoreFileError(Path(topic.path), "is not a folder of a topic; move it away")
             for queue in disk.listed(topic.path):
                 if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
-                    self.get_or_create(topic.name, int(queue.name)).load()
+                    problem = topic_problem(topic.name, int(queue.name))
+                    if problem is None:
+                        self.get_or_create(topic.name, int(queue.name)).load()
+                    else:
+                        log.warning("no queue of a topic, left alone: %r: %s", queue.path, problem)
         if known_file_size != self._file_size:
             refuse_other_lengths([queue.files for queue in self.table.values()])
         if self.exts is not None:
@@ -78,6 +92,8 @@ class ConsumeQueues:
 
     def _load_exts(self, exts: ConsumeQueueExts) -> None:
         for topic, queue_id in exts.found():
+            if topic_problem(topic, queue_id) is not None:
+                continue
             queue = (
                 self.get_or_create(topic, queue_id) if exts.enabled else self.get(topic, queue_id)
             )
@@ -199,8 +215,23 @@ class ConsumeQueues:
             self.exts.sync(queue.ext)
         for file in tuple(queue.files.files):
             if file.end > begin and file.start < end:
-                file.sync()
+                self._sync_file(file)
         if not queue.files.new_files:
             return False
         queue.files.sync_directory(queue.files.directory.parent)
         return True
+
+    def _sync_file(self, file: MappedFile) -> None:
+        """One that somebody has deleted is left out: a start misses what the checkpoint claims of
+        it, and makes it again. Raises StoreFileError."""
+        try:
+            file.sync()
+        except StoreFileError:
+            with translated(file.path, "cannot be looked at"):
+                if file.deleted or self._disk.exists(file.path):
+                    raise
+            if file not in self._gone:
+                self._gone.add(file)
+                log.error(
+                    "%s is gone: it is made again when the broker is started again", file.path
+                )

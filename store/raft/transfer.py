@@ -58,9 +58,15 @@ class Transfer:
     """One member's part in transfers."""
 
     def __init__(
-        self, state: MemberState, leadership: Leadership, take_over: Callable[[int], int]
+        self,
+        state: MemberState,
+        leadership: Leadership,
+        take_over: Callable[[int], int],
+        may_lead: Callable[[], bool],
     ) -> None:
+        """``may_lead``: this node could do what a leader has to."""
         self._state = state
+        self._may_lead = may_lead
         self._leadership = leadership
         self._take_over = take_over
         self.transferee: str | None = None
@@ -224,7 +230,7 @@ class Transfer:
             return DledgerCode.INCONSISTENT_TERM
         if self._taking is not None:
             return DledgerCode.LEADER_TRANSFERRING
-        if not state.votes:
+        if not state.votes or not self._may_lead():
             return DledgerCode.TAKE_LEADERSHIP_FAILED
         return None
 

@@ -387,7 +387,7 @@ class MessageReader:
         if queue.min_offset >= queue.max_offset:
             return 0
         found = queue.first_where(
-            lambda phy_offset, _size: self.store_timestamp(phy_offset) >= timestamp
+            lambda phy_offset, size: self._is_since(phy_offset, size, timestamp)
         )
         before = self._stored_at(queue, found - 1)
         after = self._stored_at(queue, found)
@@ -398,6 +398,14 @@ class MessageReader:
             if before >= 0 and timestamp - before <= after - timestamp and after != timestamp
             else found
         )
+
+    def _is_since(self, phy_offset: int, size: int, timestamp: int) -> bool:
+        """Whether a message was stored at a time or later. For one that is damaged what lies behind
+        it tells; where nothing does it counts as late: whoever searches passes over nothing."""
+        found = self.store_timestamp(phy_offset)
+        if found < 0:
+            found = self.store_timestamp(phy_offset + size + self._log.head_at(phy_offset))
+        return found >= timestamp if found >= 0 else phy_offset >= self._log.min_phy_offset
 
     def _stored_at(self, queue: ConsumeQueue, offset: int) -> int:
         unit = queue.unit(offset)

@@ -259,17 +259,20 @@ class QueueRebuild:
         queue.append(CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request)))
 
     def _code(self, queue: ConsumeQueue, request: DispatchRequest) -> int:
-        """The tags code of a record, or what stands for it."""
-        if isinstance(request, NamedRequest):  # only a message's own queue knows more
-            return tags_code_of(request.properties)
-        code = self._delivery_time(request) if request.topic == TopicName.SCHEDULE else None
-        if code is None:
-            code = tags_code_of(request.properties)
-        if self._ext is not None:
+        """The tags code of a record, or the address of its extension."""
+        code = self._plain_code(request)
+        if self._ext is not None and not isinstance(request, NamedRequest):
+            # only a message's own queue knows more
             code = self._ext.code_of(
                 queue, request.topic, request.properties, code, request.store_timestamp
             )
         return code
+
+    def _plain_code(self, request: DispatchRequest) -> int:
+        """The tags code of a record, or when it is to be delivered."""
+        in_schedule = request.topic == TopicName.SCHEDULE and not isinstance(request, NamedRequest)
+        code = self._delivery_time(request) if in_schedule else None
+        return tags_code_of(request.properties) if code is None else code
 
     def is_torn(self, last: DispatchRequest) -> bool:
         """The last record may have been cut inside of its properties, which no CRC covers: then it

@@ -288,13 +288,13 @@ class FlushService:
         if self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target):
             self._is_on_disk(target)
 
-    async def sync_everything(self) -> None:
-        """Sync log and queues up to this moment, then write the checkpoint, one round at a time. A
-        failure is kept in ``broken``, or put off."""
+    async def sync_everything(self) -> bool:
+        """Sync log and queues up to this moment, then write the checkpoint, one round at a time;
+        whether that was possible. A failure is kept in ``broken``, or put off."""
         async with self._everything:
-            await self._sync_everything()
+            return await self._sync_everything()
 
-    async def _sync_everything(self) -> None:
+    async def _sync_everything(self) -> bool:
         self._indexing.step()  # what still waits then is not claimed
         end, timestamp = self.dispatched()
         target = self._claimed(end)
@@ -311,6 +311,7 @@ class FlushService:
         finally:
             if not good:  # also where this is cancelled: whoever closes syncs what is left
                 self._index.take_back(index)
+        return good
 
     def end_waits(self) -> None:
         """Nobody waits for the disk any more; blocks. Who is told may store what follows from it,

@@ -82,8 +82,9 @@ class Rules(msgspec.Struct, frozen=True):
         )
 
     def space(self, use: DiskUse) -> Space:
-        """The disk of the consume queues is only asked when that of the commit log has enough."""
-        return self._level(use.commit_log) or self._level(use.consume_queue)
+        """What the scarcer one asks for. (The original asks that of the consume queues only when
+        that of the commit log has enough.)"""
+        return max(self._level(use.commit_log), self._level(use.consume_queue))
 
     def _level(self, ratio: float) -> Space:
         if ratio > self.full:

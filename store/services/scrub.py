@@ -24,7 +24,7 @@ from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
 from ..log.entry_checksums import EntryChecksums
 from ..model.config import MessageStoreConfig
-from ..model.errors import StoreFileError
+from ..model.errors import ShortageError, StoreFileError
 
 log: Final = logging.getLogger(__name__)
 
@@ -140,6 +140,9 @@ class Scrub:
                     self._threads, _look_at, file, at, size, left, cold, head, self._known
                 )
                 data, seen = await looking
+            except ShortageError:  # which says nothing about the data
+                await self._clock.sleep(_IDLE_S)
+                continue
             except StoreFileError as error:
                 if not file.deleted:
                     self._damage.note(at, size, str(error), "seen=scrub")

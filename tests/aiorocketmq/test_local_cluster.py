@@ -19,6 +19,7 @@ from aiorocketmq import (
     Producer,
     PullConsumer,
     Sql,
+    local_cluster,
 )
 from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.daemon.launch import LaunchError
@@ -91,6 +92,31 @@ def test_in_a_thread(temporary: Path) -> None:
     assert threading.active_count() == threads
     assert not connects(cluster.namesrv_address)
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_start_in_a_thread_that_is_interrupted_leaves_no_thread(
+    monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """As by Ctrl-C. Python waits for its threads before it ends."""
+    starting = threading.Event()
+
+    class Slow(LocalCluster):
+        async def run(self, ready: object = None) -> None:
+            starting.set()
+            await asyncio.Event().wait()
+
+    def interrupted(*_futures: object, **_more: object) -> None:
+        if begun:
+            starting.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local_cluster, "wait", interrupted)
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        Slow().__enter__()
+    assert threading.active_count() == threads
+    assert starting.is_set() or not begun
 
 
 def test_two_at_a_time() -> None:

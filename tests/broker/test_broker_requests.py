@@ -85,9 +85,19 @@ def test_a_property_of_the_store_waits_for_the_next_start(play: Play, tmp_path: 
     play(scenario)
 
 
-def test_the_brokers_permission_makes_a_new_version_of_the_topics(play: Play) -> None:
+@pytest.mark.parametrize("code", [0, 1], ids=["written", "not written"])
+def test_the_brokers_permission_makes_a_new_version_of_the_topics(
+    play: Play, tmp_path: Path, code: int
+) -> None:
+    """Also where the file cannot be written: it is in effect, and name servers have to know."""
+
     async def scenario(sim: SimBroker) -> None:
-        await sim.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerPermission=4\n")
+        if code:
+            (tmp_path / "config" / "broker.properties.tmp").mkdir(parents=True)
+        answer = await sim.connect().ask(
+            RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerPermission=4\n"
+        )
+        assert answer.code == code
         assert sim.broker.state.topics.data_version.counter == 1
 
     play(scenario)

@@ -39,6 +39,7 @@ from aiorocketmq.remoting.protocol.commands.client import (
     UnregisterClientRequest,
 )
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
 from .sim_broker import SimBroker, sim_broker
@@ -126,12 +127,12 @@ def test_a_silent_client_is_closed_and_the_others_are_told(play: Play) -> None:
         sim.clock.advance(CLIENT_EXPIRED_MS / 1000)
         await lively.heartbeat("c2", "g")
         sim.clock.put_forward(3600)
-        sim.broker.clients.watch.scan()
+        at_once(sim.broker.clients.watch.scan())
         assert sim.broker.state.consumers.client_ids("g") == ["c1", "c2"]  # no time has passed
         sim.clock.put_forward(-7200)
         sim.clock.advance(0.001)
         lively.pushed.clear()
-        sim.broker.clients.watch.scan()
+        at_once(sim.broker.clients.watch.scan())
         while not (lively.pushed and silent.connection.closed):
             await asyncio.sleep(0)
         assert sim.broker.state.consumers.client_ids("g") == ["c2"]
@@ -193,7 +194,7 @@ def test_queue_locks(play: Play) -> None:
         assert await lock("one", queues[0]) == queues[:1]
         assert await lock("two", *queues) == queues[1:]
         sim.clock.put_forward(3600)  # which is no reason to take a queue from who works in it
-        sim.broker.clients.watch.scan()
+        at_once(sim.broker.clients.watch.scan())
         assert await lock("two", *queues) == queues[1:]
         body = UnlockBatchRequestBody(consumer_group="g", client_id="one", mq_set=queues)
         assert (await client.ask(RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body))).code == 0

@@ -411,3 +411,21 @@ def test_a_pull_that_is_being_read_goes_with_its_connection(tmp_path: Path) -> N
         await send(world.connect(), 1)
 
     play(tmp_path, scene)
+
+
+def test_a_held_pull_gets_what_its_group_wants_when_a_message_comes(tmp_path: Path) -> None:
+    """A member may be started anew with another expression while others wait: what only that one
+    wants would be passed over."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await subscribe(client, "a = 1")
+        held = asyncio.ensure_future(pull_subscribed(client, sys_flag=PullSysFlag.SUSPEND))
+        await turns()
+        await send(client, 2)
+        await subscribe(world.connect(), "a = 1 OR a = 2", version=2)
+        await send(client, 2, 1)
+        answer = await held
+        begin = answer.header.next_begin_offset - len(bodies(answer))
+        assert (begin, bodies(answer)[0]) == (1, b"2")
+
+    play(tmp_path, scene)

@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.processors import group_offset
 from aiorocketmq.broker.processors import relay as relaying
-from aiorocketmq.broker.processors.group_offset import NOBODY_BEHIND
+from aiorocketmq.broker.processors.group_offset import NOBODY_BEHIND, GroupOffsetProcessor
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Outcome, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import QueryCorrectionOffsetBody
@@ -64,6 +66,39 @@ def play(
 
 def reset(timestamp: int = -1, *, force: bool = False, topic: str = "T") -> ResetOffsetRequest:
     return ResetOffsetRequest(topic=topic, group="g", timestamp=timestamp, is_force=force)
+
+
+@pytest.mark.parametrize(("long", "turns"), [(True, 5), (False, 1)])
+def test_many_queues_are_told_to_one_member_in_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool, turns: int
+) -> None:
+    """Or megabytes would be copied for each of thousands before anything leaves."""
+
+    async def scene(sim: SimBroker, admin: SimClient) -> None:
+        now, told = 0, list[int]()
+
+        async def count() -> None:
+            nonlocal now
+            while True:
+                now += 1
+                await asyncio.sleep(0)
+
+        class Member:
+            closed = False
+
+            def invoke_oneway(self, *_: object) -> None:
+                told.append(now)
+
+        channels = [SimpleNamespace(connection=Member()) for _ in range(5)]
+        monkeypatch.setattr(GroupOffsetProcessor, "_channels_to_reset", lambda *_: channels)
+        monkeypatch.setattr(group_offset, "MUCH_BYTES", 10 if long else 1 << 16)
+        sim.broker.state.offsets.commit("g", "T", 0, 3)
+        counting = asyncio.create_task(count())
+        (await admin.ask(RESET, reset(force=True))).check()
+        counting.cancel()
+        assert (len(told), len(set(told))) == (5, turns)
+
+    play(tmp_path, scene)
 
 
 def _always(answer: Reply, *_: object) -> Reply:

@@ -293,6 +293,38 @@ def test_a_held_pull_does_not_wake_for_what_it_does_not_want(tmp_path: Path) -> 
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("taken", ["topic", "group", "broker", "queue"])
+def test_a_held_pull_gets_nothing_once_that_is_not_allowed_any_more(
+    tmp_path: Path, taken: str
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        state, held = world.broker.state, []
+        for queue_id in (1, 1):
+            flags = {"sys_flag": HELD_BY_REQUEST, "queue_id": queue_id}
+            held.append(asyncio.ensure_future(pull(client, **flags)))
+        await turns()
+        group = state.groups.get("g")
+        assert group is not None
+        if taken == "topic":
+            state.topics.update(
+                TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2, perm=2)
+            )
+        elif taken == "group":
+            state.groups.update(replace(group, consume_enable=False))
+        elif taken == "broker":
+            world.broker.settings.broker.broker_permission = 2
+        else:
+            state.topics.update(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=2))
+        await world.broker.tables.topics_file.saved()
+        await world.connect().send("T", b"secret", queue_id=1)
+        refused = ResponseCode.SYSTEM_ERROR if taken == "queue" else ResponseCode.NO_PERMISSION
+        for each in held:
+            assert ((await each).code, bodies(await each)) == (refused, [])
+        assert world.broker.reads.pull.held_pulls == 0
+
+    play(tmp_path, scene)
+
+
 def test_a_held_pull_is_answered_at_its_deadline(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await client.send("T", b"m")

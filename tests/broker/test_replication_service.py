@@ -19,7 +19,7 @@ from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.transport.tls import TlsConfig, client_context
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
-from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.model.errors import StoreError, StoreFileError, SyncFailedError
 from aiorocketmq.store.replica.replica_acks import ReplicaAcks
 from aiorocketmq.store.replica.replication import BATCH_HEAD, ReplicationSettings
 from aiorocketmq.store.replica.replication_secret import MAGIC
@@ -246,6 +246,39 @@ def test_with_ack_after_flush_the_disk_comes_first(tmp_path: Path) -> None:
         assert world.slave.flushed_offset == end
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
+
+    play(tmp_path, scene, ack_after_flush=True)
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_with_ack_after_flush_a_slave_whose_disk_fails_does_not_come(
+    tmp_path: Path, for_good: bool
+) -> None:
+    """What it says first would be taken for something that its disk has."""
+
+    async def scene(world: World) -> None:
+        def fails(*_args: object) -> None:
+            kind = SyncFailedError if for_good else StoreFileError
+            raise kind(tmp_path, "cannot be synced")
+
+        async def connects(make: Callable[[], MasterLink], *_args: Any, **_how: Any) -> None:
+            connected.append(make())
+
+        connected: list[MasterLink] = []
+        asyncio.get_running_loop().create_connection = connects  # type: ignore[method-assign, assignment]
+        await world.client._connect("10.0.0.1:10912")
+        fill(world.master, 5)
+        here, there = world.connect()
+        await carry(here, there)
+        assert world.slave.max_phy_offset > world.slave.flushed_offset == 0
+        sync, world.slave.flush._sync_files = world.slave.flush._sync_files, fails  # type: ignore[method-assign, assignment]
+        with pytest.raises(StoreError):
+            await world.client._connect("10.0.0.1:10912")
+        assert len(connected) == 1
+        world.slave.flush._sync_files = sync  # type: ignore[method-assign]
+        if not for_good:
+            await world.client._connect("10.0.0.1:10912")
+            assert len(connected) == 2
 
     play(tmp_path, scene, ack_after_flush=True)
 

@@ -251,6 +251,7 @@ def test_a_retry_of_an_unknown_group_is_refused_when_groups_are_not_made_automat
     async def scene(world: SimBroker, client: SimClient) -> None:
         answer = await send(client, topic="%RETRY%nobody", queue_id=0)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        assert world.broker.state.topics.get("%RETRY%nobody") is None
 
     play(tmp_path, scene, auto_create_subscription_group=False)
 

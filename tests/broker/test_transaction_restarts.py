@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.processors.transaction import TransactionProcessor
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.slices import at_once
@@ -191,6 +192,36 @@ def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(
         world.clock.advance(100)
         await checked(world)
         assert [request.tran_state_table_offset for request, _ in asked(client)] == [4]
+
+    replay(tmp_path, before, after)
+
+
+def test_who_leads_next_with_an_earlier_progress_asks_about_nothing_that_is_decided(
+    tmp_path: Path,
+) -> None:
+    """The leader of a group was killed soon after it had asked."""
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        for processor in world.broker.sends.processors:
+            if isinstance(processor, TransactionProcessor):
+                processor._durability.for_all = True  # type: ignore[misc]
+        await half(world, client)
+        await checked(world)
+        asked(client)
+        await checked(world)  # a copy of the copy
+        [(request, _)] = asked(client)
+        client.connection.invoke_oneway(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))
+        await asyncio.sleep(0)
+        world.broker.state.offsets.commit(GROUP, HALF, 0, 0)
+        world.broker.state.offsets.commit(GROUP, OP, 0, 0)
+        await world.broker.tables.save_offsets()
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        assert len(stored(world, "T", 1)) == 1
+        assert world.broker.storage.transactions.halves.undecided == 0
+        world.clock.advance(100)
+        await checked(world)
+        assert asked(client) == []
 
     replay(tmp_path, before, after)
 

@@ -43,6 +43,20 @@ def test_lines_are_added(tmp_path: Path) -> None:
     assert len(lines_of(tmp_path / "audit", "a", "b")) == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk here is always full")
+def test_what_a_full_disk_does_not_take_stands_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The change was made: its page tells so, and its line is somewhere."""
+    audit = AuditLog("/dev/full", ManualClock())
+    for subject in ("one", "two"):
+        audit.note("me", "127.0.0.1", "send", subject, "done")
+    audit.close()
+    one, two = capsys.readouterr().err.splitlines()
+    assert "subject=one outcome=done (not in the audit file: No space left on device)" in one
+    assert "subject=two" in two
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"):
         AuditLog(str(tmp_path), ManualClock())

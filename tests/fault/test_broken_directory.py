@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ..store.world import bodies_of, folder_contents, open_store, put_ok
@@ -132,6 +133,45 @@ def test_the_broker_says_so_in_one_line(
     assert problem in last
     assert "Traceback" not in done.stderr
     assert folder_contents(root / "commitlog") == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"T/4294967295", b"T/9999999999", b"x" * 140 + b"/0", b"\xff\xfe/0"],
+    ids=["beyond-32-bits", "ten-digits", "long-topic", "not-utf-8"],
+)
+def test_what_cannot_be_a_queue_is_left_alone(
+    tmp_path: Path, name: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a version 5 with a longer name, or somebody's copy."""
+    bodies = filled(tmp_path)
+    for kind in (b"consumequeue", b"consumequeue_ext"):
+        path = os.path.join(bytes(tmp_path), kind, name)
+        shutil.copytree(bytes(tmp_path / "consumequeue/T/0"), path)
+    before = len(os.listdir(path))
+    store = open_store(tmp_path, enable_consume_queue_ext=True)
+    assert sum("no queue of a topic, left alone" in line for line in caplog.messages) == 1
+    assert bodies_of(store) == bodies
+    store.close()
+    assert len(os.listdir(path)) == before
+
+
+@pytest.mark.parametrize("place", ["commitlog", "consumequeue", "consumequeue_ext"])
+def test_what_a_file_system_keeps_for_itself_is_left_alone(shared_path: Path, place: str) -> None:
+    """Each may be a disk of its own; only root may look into that folder, and it cannot be moved
+    away."""
+    root = shared_path / "store"
+    with as_nobody() if os.geteuid() != 0 else contextlib.nullcontext():
+        bodies = filled(root)
+    (root / place).mkdir(exist_ok=True)
+    give_away(root)
+    (root / place / "lost+found").mkdir(mode=0o000)
+    with as_nobody():
+        store = open_store(root, enable_consume_queue_ext=True)
+        assert bodies_of(store) == bodies
+        store.close()
+        seen = StoreDirectory(root)
+        assert seen.log_files().problems == list(seen.foreign_queues()) == []
 
 
 # -- permissions

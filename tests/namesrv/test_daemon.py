@@ -8,14 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.client.cluster.lost_brokers import LOST_BROKERS
 from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.daemon.persist import replace_file
-from aiorocketmq.namesrv.daemon import ExpiryScan, KvConfigDump, TidyUp, load_kv_config
+from aiorocketmq.namesrv.config import NamesrvConfig
+from aiorocketmq.namesrv.daemon import (
+    ExpiryScan,
+    KvConfigDump,
+    NameServer,
+    TidyUp,
+    load_kv_config,
+)
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.route_table import RouteTable
-from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.clock import steady_ms
+from aiorocketmq.remoting.dispatch import Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
+from aiorocketmq.remoting.protocol.codes import VERSION
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.slices import at_once
 from tests.sim import ManualClock, SimOwner, connect, turns
 
 REQUEST = RegisterBrokerRequest(
@@ -31,7 +42,7 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         connection, transport = connect(SimOwner(Dispatcher({}), clock=clock))
         scan = asyncio.get_running_loop().create_task(ExpiryScan(routes, clock).run())
         await turns()
-        routes.register(REQUEST, DataVersion(), [], dict, connection, clock.time_ms())
+        routes.register(REQUEST, DataVersion(), [], dict, connection, steady_ms(clock))
         for seconds in (5, *[10] * 11):  # to 115 s
             clock.advance(seconds)
             await turns()
@@ -40,6 +51,35 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         await turns()
         assert not routes._live
         assert transport.ended
+        scan.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_clock_that_is_put_forward_makes_no_broker_silent(tmp_path: Path) -> None:
+    """Its last sign of life is told by the clock on the wall all the same."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        server = NameServer(
+            NamesrvConfig(config_store_path=str(tmp_path / "namesrv.properties")), clock=clock
+        )
+        routes = server.brokers._routes
+        scan = asyncio.get_running_loop().create_task(ExpiryScan(routes, clock).run())
+        await turns()
+        connection, _ = connect(SimOwner(Dispatcher({}), clock=clock))
+        ctx = Context(REQUEST, 103, 1, 0, VERSION, clock.time_ms(), connection, 0, b"")
+        at_once(server.brokers.register(REQUEST, b"", ctx))
+        clock.put_forward(3600)
+        clock.advance(5)
+        await turns()
+        assert list(routes._live) == ["10.0.0.1:10911"]
+        last_ms = clock.time_ms() - 5000
+        for _ in range(12):
+            clock.advance(10)
+            await turns()
+        assert not routes._live
+        assert routes.lost.value(LOST_BROKERS, "a") == str(last_ms)
         scan.cancel()
 
     asyncio.run(scenario())

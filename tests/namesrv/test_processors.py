@@ -23,6 +23,7 @@ from aiorocketmq.namesrv.processors import (
 )
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
+from aiorocketmq.remoting.clock import steady_ms
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
@@ -63,9 +64,9 @@ NOTHING = memoryview(b"")
 A = "10.0.0.1:10911"
 
 
-def context(*, version: int = VERSION, now_ms: int = 0, connection: object = None) -> Context:
+def context(*, version: int = VERSION, connection: object = None) -> Context:
     connection = connection or SimpleNamespace(peer="10.0.0.9:4711", closed=False)
-    return Context(NoFields(), 0, 0, 0, version, now_ms, cast(Connection, connection), 0, b"")
+    return Context(NoFields(), 0, 0, 0, version, 0, cast(Connection, connection), 0, b"")
 
 
 def registration(broker_id: int = 0, addr: str = A) -> RegisterBrokerRequest:
@@ -101,7 +102,8 @@ class World:
         self.config_path = tmp_path / "namesrv.properties"
         self.kv_config = KvConfig()
         self.config = NamesrvConfig(config_store_path=str(self.config_path), **config)
-        self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits(), ManualClock())
+        self.clock = ManualClock()
+        self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits(), self.clock)
         self.route = RouteProcessor(self.routes, self.kv_config, self.config)
         self.kv = KvConfigProcessor(
             self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json), self.routes.lost
@@ -210,10 +212,11 @@ def test_data_version_is_told_when_the_address_is_known(world: World) -> None:
         % bytes(body)
     )
     at_once(world.brokers.register(registration(), memoryview(table), context()))
-    assert world.brokers.query_data_version(request, body, context(now_ms=9)) == Reply(
+    world.clock.advance(0.009)
+    assert world.brokers.query_data_version(request, body, context()) == Reply(
         header=QueryDataVersionResponse(changed=False), body=bytes(body)
     )
-    assert world.routes.expire(9 + BROKER_EXPIRED_MS) == []
+    assert world.routes.expire(steady_ms(world.clock) + BROKER_EXPIRED_MS) == []
     other = memoryview(b'{"counter":1,"timestamp":2}')
     assert world.brokers.query_data_version(
         request, other, context()
@@ -429,6 +432,13 @@ def test_a_change_that_cannot_be_written_is_no_success(
 
 # --- configuration
 # --------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_that_the_next_start_could_not_read_is_refused(world: World) -> None:
+    reply = world.change("productEnvName=" + "é" * 300_000)
+    assert (reply.code, "characters are no configuration" in (reply.remark or "")) == (1, True)
+    assert world.config.product_env_name == "center"
+    assert not world.config_path.exists()
 
 
 def test_the_configuration_is_shown_without_passwords(world: World) -> None:

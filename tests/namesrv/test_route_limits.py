@@ -215,7 +215,7 @@ def test_a_broker_that_comes_back_before_everything_was_tidied_up() -> None:
 
 
 def test_a_name_that_is_given_up_while_its_topics_are_registered() -> None:
-    """By another address of it: the broker itself was never unregistered."""
+    """Somebody else had its id, and has left: the broker itself was never unregistered."""
     table = RouteTable()
     request = RegisterBrokerRequest(
         broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0
@@ -224,6 +224,7 @@ def test_a_name_that_is_given_up_while_its_topics_are_registered() -> None:
     steps = table.register_in_slices(request, DataVersion(), [], lambda: in_one(configs), "x", 0)
     while not table._live:
         next(steps)
+    register(table, addr=B)
     table.unregister(broker(B))
     with pytest.raises(BrokerGoneError):
         at_once(steps)

@@ -216,13 +216,23 @@ def test_unregistering_the_last_address_takes_the_topics_along() -> None:
     assert not table.unregister(broker(SLAVE, broker_id=1))
 
 
-def test_unregistering_goes_by_broker_id_whatever_the_address() -> None:
+def test_a_master_that_was_replaced_takes_nobody_along_when_it_leaves() -> None:
     table = RouteTable()
     register(table, topic("T"))
     register(table, topic("T"), addr=B)
     assert table.unregister(broker(A))
-    assert table.route("T") is None
+    assert route(table, "T").broker_datas[0].broker_addrs == {0: B}
     assert list(table._live) == [B]
+
+
+def test_who_leaves_goes_whatever_id_it_had_registered_with() -> None:
+    """It may have been about to tell that it is the master now."""
+    table = RouteTable()
+    register(table, topic("T"))
+    register(table, addr=SLAVE, broker_id=1)
+    assert table.unregister(broker(SLAVE))
+    assert route(table, "T").broker_datas[0].broker_addrs == {0: A}
+    assert list(table._live) == [A]
 
 
 @pytest.mark.parametrize("ends_first", ["first", "second"])
@@ -425,7 +435,11 @@ class RouteTableMachine(RuleBasedStateMachine):
     def unregister(self, who: BrokerRequest) -> None:
         self.live.pop(who.broker_addr, None)
         self.filters.pop(who.broker_addr, None)
-        self.address.pop((who.broker_name, who.broker_id), None)
+        self.address = {
+            key: addr
+            for key, addr in self.address.items()
+            if (key[0], addr) != (who.broker_name, who.broker_addr)
+        }
         self._sweep()
         self.table.unregister(who)
 

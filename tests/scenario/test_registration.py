@@ -18,12 +18,16 @@ from aiorocketmq.remoting.transport.client import RemotingClient
 from .registration_world import WHO, RunningNameServer, World, play, running
 
 
-def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaves_as", [0, 1], ids=["as it came", "as a slave"])
+def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(
+    tmp_path: Path, leaves_as: int
+) -> None:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         async with running(world):
             for server in servers:
                 await world.until(partial(world.knows, server.address, "TBW102"))
             assert all(link.registered for link in world.name_servers.links)
+            world.name_servers.identity = lambda: WHO._replace(broker_id=leaves_as)
         async with RemotingClient(clock=world.clock) as client:
             world.client = client
             for server in servers:
@@ -176,6 +180,7 @@ def test_an_address_server_tells_the_name_servers(
             OSError("nobody there"),
             "",
             f"{servers[0].address}\r\n",
+            "<html><body>Moved</body></html>",
             servers[1].address,
         ]
         asked: list[str] = []
@@ -197,6 +202,8 @@ def test_an_address_server_tells_the_name_servers(
             assert world.name_servers.links == []
             assert await service.look_up()
             await world.until(lambda: world.knows(servers[0].address, "TBW102"))
+            assert not await service.look_up()
+            assert [link.address for link in world.name_servers.links] == [servers[0].address]
             assert await service.look_up()
             await world.until(lambda: world.knows(servers[1].address, "TBW102"))
             assert set(asked) == {"http://here:8080/rocketmq/nsaddr"}
@@ -204,6 +211,6 @@ def test_an_address_server_tells_the_name_servers(
                 0
             ].address  # configured now: nobody is asked any more
             assert await service.look_up()
-            assert len(asked) == 4
+            assert len(asked) == 5
 
     play(tmp_path, 2, scenario)

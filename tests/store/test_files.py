@@ -6,7 +6,9 @@ import errno
 import mmap
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -129,6 +131,69 @@ def test_what_was_written_is_in_memory_and_what_never_was_is_not(tmp_path: Path)
     assert file.is_in_memory(SIZE - 1, 10 * SIZE)
     assert file.read(SIZE // 2 - 1, 2) == b"\0x"
     file.close()
+
+
+class ClosingDisk(PosixDisk):
+    """Others have a turn while a mapping or a descriptor is closed: the interpreter lets them."""
+
+    syncs_parts = True
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], None] | None = None
+        """Once."""
+        self.closed: list[int] = []
+
+    def map(self, fd: int, size: int, *, bare: bool) -> Any:
+        others = self._others
+
+        class Mapping(mmap.mmap):
+            def close(self) -> None:
+                super().close()
+                others()
+
+        return Mapping(fd, size)
+
+    def close(self, fd: int) -> None:
+        self.closed.append(fd)
+        super().close(fd)
+        self._others()
+
+    def _others(self) -> None:
+        others, self.meanwhile = self.meanwhile, None
+        if others is not None:
+            others()
+
+
+def test_who_asks_for_a_file_while_a_thread_closes_it_comes_upon_no_half_closed_mapping(
+    tmp_path: Path,
+) -> None:
+    """The scrub, or a sync: it was the end of the broker."""
+    disk = ClosingDisk()
+    file = MappedFile.create(tmp_path, 0, SIZE, disk)
+    file.write(0, bytes(100))
+    file.end_writing()
+    file.map_now()
+    seen: list[bool] = []
+
+    def others() -> None:
+        file.touch(0, 10)
+        file.sync(0, 10)
+        seen.append(file.is_in_memory(0, 10))
+
+    disk.meanwhile = others
+    file.delete()
+    assert seen == [False]
+
+
+def test_a_descriptor_is_closed_once(tmp_path: Path) -> None:
+    """The second time it may be another file's."""
+    disk = ClosingDisk()
+    file = MappedFile.create(tmp_path, 0, SIZE, disk)
+    file.write(0, b"abc")
+    disk.closed.clear()
+    disk.meanwhile = file.end_writing
+    file.end_writing()
+    assert len(disk.closed) == 1
 
 
 def test_making_a_file_that_is_there_changes_nothing(tmp_path: Path) -> None:

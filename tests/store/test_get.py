@@ -242,6 +242,24 @@ def test_of_several_messages_of_one_time_the_first_is_found(tmp_path: Path) -> N
     store.close()
 
 
+@pytest.mark.parametrize("damaged", [(5,), (5, 6), tuple(range(1, 9)), tuple(range(10))])
+def test_a_search_by_time_passes_over_nothing_behind_what_is_damaged(
+    tmp_path: Path, damaged: tuple[int, ...]
+) -> None:
+    """A search that comes upon one without a time must not go on behind it."""
+    store = open_store(tmp_path)
+    places = [put_ok(store, store_timestamp=NOW + 100 * number) for number in range(10)]
+    for number in damaged:
+        file = store._log.files.files[0]
+        file.put_back(places[number].phy_offset, bytes(places[number].size))
+    for number in range(10):
+        found = store.entries.offset_by_time("T", 0, NOW + 100 * number)
+        assert found <= number
+        if len(damaged) == 1:
+            assert found >= number - 2
+    store.close()
+
+
 def test_records_are_found_by_offset_only_where_they_begin(ten: MessageStore) -> None:
     assert ten.message_by_offset(0) is not None
     for offset in (-1, 1, 50, ten.max_phy_offset, ten.max_phy_offset - 4, 1 << 40):

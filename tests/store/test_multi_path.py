@@ -181,6 +181,25 @@ def test_the_spare_file_goes_where_there_is_space(tmp_path: Path) -> None:
     crash(store)
 
 
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_a_file_that_was_made_on_two_paths_is_the_one_with_messages(
+    tmp_path: Path, where: str
+) -> None:
+    """It was to be deleted on one of them, for want of space there: a stop may come before, and a
+    power failure bring it back."""
+    store = spread(tmp_path, "a,b")
+    bodies = [b"%d" % number + bytes(5000) for number in range(4)]
+    for body in bodies:
+        put_ok(store, body=body)
+    crash(store)
+    name, other = ("0" * 20, "b") if where == "a" else (f"{LOG_FILE:020d}", "a")
+    (tmp_path / other / name).write_bytes(bytes(LOG_FILE))
+    store = spread(tmp_path, "a,b")
+    assert bodies_of(store) == bodies
+    assert names_in(tmp_path) == {"a": [0, 2], "b": [1, 3]}
+    store.close()
+
+
 def test_the_path_with_most_space_counts_and_full_ones_get_no_files(tmp_path: Path) -> None:
     disk = SmallDisks()
     store = spread(

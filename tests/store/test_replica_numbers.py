@@ -15,13 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties, tags_code
 from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.status import GetMessageStatus
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
+from tests.stored import decode_messages
 
 from .replica.replica_world import RECORD_FIELDS, open_both, open_slave, replicate
 from .world import bodies_of, crash, messages_of, put_ok
@@ -59,6 +60,15 @@ def bare_record(number: int, phy_offset: int, light: int | None = None) -> bytes
             **RECORD_FIELDS,
             queue_offset=number,
             phy_offset=phy_offset,
+        )
+    )
+
+
+def tagged_record(number: int, phy_offset: int, tag: str) -> bytes:
+    properties = encode_properties({"TAGS": tag})
+    return encode_record(
+        NewRecord(
+            "T", 0, b"body", properties, **RECORD_FIELDS, queue_offset=number, phy_offset=phy_offset
         )
     )
 
@@ -284,6 +294,26 @@ def test_whatever_came_damaged_gets_there_in_any_order(tmp_path: Path, data: st.
             places = [phy_offset for phy_offset, _, _ in CQ_UNIT.iter_unpack(units)]
             assert places == sorted(places), "searches rely on it"
     assert_found_again(root, slave, 25)
+
+
+@pytest.mark.parametrize("between", ["a restart", "a kill"])
+def test_a_mended_record_does_not_get_the_tags_of_a_later_one(tmp_path: Path, between: str) -> None:
+    """With extensions: that of the mended one would lie behind that of the last one, and a start
+    clears what lies there for the next."""
+    on: dict[str, Any] = {"enable_consume_queue_ext": True}
+    slave = open_slave(tmp_path, **on)
+    records: list[bytes] = []
+    for number, tag in enumerate("abc"):
+        records.append(tagged_record(number, slave.max_phy_offset, tag))
+        (append_damaged if tag == "b" else append_whole)(slave, records[-1])
+    mend(slave, len(records[0]), records[1])
+    slave.close() if between == "a restart" else crash(slave)
+    slave = open_slave(tmp_path, **on)
+    append_whole(slave, tagged_record(3, slave.max_phy_offset, "d"))
+    for number, tag in enumerate("abcd"):
+        found = slave.get("T", 0, 0, tags=frozenset({tags_code(tag)}))
+        assert [each.queue_offset for each in decode_messages(found.body)] == [number], tag
+    slave.close()
 
 
 def test_what_is_mended_of_a_topic_that_was_deleted_stays_out_of_the_new_one(

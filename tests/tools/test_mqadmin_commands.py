@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.message.message import Message
@@ -224,8 +226,11 @@ def test_broker_status_of_a_cluster(admin: MqAdmin, cluster: LocalCluster) -> No
 
 
 @contextmanager
-def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Iterator[str]:
+def registered(
+    cluster: LocalCluster, broker_name: str, broker_id: int, *topics: str
+) -> Iterator[str]:
     """The address of a broker that is known to the name server, but does not answer."""
+    table = {name: TopicConfig(topic_name=name) for name in topics}
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -242,7 +247,11 @@ def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Itera
                     ha_server_addr="",
                     broker_id=broker_id,
                 )
-                body = encode_body(RegisterBrokerBody())
+                body = encode_body(
+                    RegisterBrokerBody(
+                        topic_config_table=TopicConfigTable(topic_config_table=table)
+                    )
+                )
                 answer = await remoting.invoke(
                     cluster.namesrv_address, RequestCode.REGISTER_BROKER, header, body
                 )
@@ -254,9 +263,11 @@ def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Itera
         concurrent.futures.wait(
             (registered, running), return_when=concurrent.futures.FIRST_COMPLETED
         )
-        yield address
-        cluster.loop.call_soon_threadsafe(done.set)
-        running.result(30)
+        try:
+            yield address
+        finally:
+            cluster.loop.call_soon_threadsafe(done.set)
+            running.result(30)
 
 
 @pytest.fixture
@@ -557,3 +568,65 @@ def test_consume_message_moves_no_group(admin: MqAdmin, ten_messages: str) -> No
     assert (
         "nobody of it has ever been online" in admin("consumerProgress", "-g", "GID_reader").problem
     )
+
+
+# --- a part of a cluster
+# --------------------------------------------------------------------------------------------------
+
+ON_A_CLUSTER = {
+    "updateTopic -c DefaultCluster -t Parts": "create topic to {b} success.\nTopicConfig [",
+    "updateSubGroup -c DefaultCluster -g GID_parts": "create subscription group to {b} success.\n",
+    "updateBrokerConfig -c DefaultCluster -k regionId -v DefaultRegion": "success, {b}\n",
+    "updateTopicPerm -c DefaultCluster -t Parts -p 4": "update topic perm from 6 to 4 in {b} ",
+    "deleteSubGroup -c DefaultCluster -g GID_parts": "from broker [{b}] in cluster [DefaultCl",
+    "deleteTopic -c DefaultCluster -t Parts": "delete topic [Parts] from NameServer success.\n",
+}
+"""In this order, with something that is printed."""
+
+
+@pytest.mark.parametrize("broker_id", [0, 1], ids=["dead", "only a slave"])
+def test_what_is_done_with_a_part_of_a_cluster_is_a_failure(
+    admin: MqAdmin, cluster: LocalCluster, broker_id: int
+) -> None:
+    """The others have their turn; on which broker it was not done is said."""
+    with registered(cluster, "broker-a", broker_id) as address:
+        for arguments, printed in ON_A_CLUSTER.items():
+            found = admin(*arguments.split())
+            told = "the broker broker-a has no master" if broker_id else f"connect to {address}"
+            if arguments.startswith("updateTopicPerm") and not broker_id:
+                told = ""  # the route does not have it there
+            assert printed.format(b=cluster.broker_address) in found.out, found
+            assert told in found.err
+            assert found.code == bool(told)
+            assert "from cluster [DefaultCluster] success" not in found.out
+    for arguments in list(ON_A_CLUSTER)[-2:]:
+        assert admin(*arguments.split()).code == 0
+
+
+@pytest.mark.parametrize("name", ["exportMetadata", "exportConfigs", "exportMetrics"])
+def test_an_export_without_a_broker_is_a_failure(
+    admin: MqAdmin, cluster: LocalCluster, tmp_path: Path, name: str
+) -> None:
+    with registered(cluster, "broker-a", 1):
+        printed = admin(name, "-c", "DefaultCluster", "-f", str(tmp_path))
+    assert printed.code == 1
+    assert "broker-a has no master at present: it is left out" in printed.err
+    assert "success" in printed.out
+
+
+@pytest.mark.parametrize("options", [[], ["--sort", "lag"]], ids=["as they come", "sorted"])
+def test_a_lag_that_no_broker_tells_is_not_none(
+    admin: MqAdmin, cluster: LocalCluster, topic: str, options: list[str]
+) -> None:
+    """A broker that does not answer may have any number of messages for the group."""
+    consume(cluster, topic, "GID_unknown", [b"x"])
+    with registered(cluster, "broker-z", 0, topic, retry_topic("GID_unknown")) as address:
+        printed = admin("consumerProgress", *options)
+        row = next(line for line in printed.out.splitlines() if line.startswith("GID_unknown"))
+        assert row[-15:].strip() == "", "neither a rate nor a lag"
+        assert f"mqadmin consumerProgress: GID_unknown: cannot connect to {address}" in printed.err
+        assert printed.code == 1
+        printed = admin("statsAll", "-t", topic)
+        assert printed.out.splitlines()[1].split() == [topic], "no figures"
+        assert (printed.code, address in printed.err) == (1, True)
+    assert admin("statsAll", "-t", topic).code == 0

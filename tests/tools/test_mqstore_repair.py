@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,24 @@ def test_what_is_damaged_is_as_it_was(
     store = open_store(mine)
     assert len(bodies_of(store, "T", 0)) == 14
     store.close()
+
+
+def test_what_a_full_disk_takes_in_parts_is_written_to_its_end(
+    mqstore: MqStore, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system call may write less than it was given, and say so."""
+    mine, theirs = stores
+    overwrite(mine / LOG0, 1024, bytes(1024))
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:100], at))
+    with replica_of(theirs) as replica:
+        printed = mqstore("repair", str(mine), "--from", replica.address)
+    assert "1 damaged places mended, 0 left" in printed.out
+    assert folder_contents(mine / "commitlog") == folder_contents(theirs / "commitlog")
+    assert mqstore("rebuild", mine, "--to", mine.with_name("copy")).code == 0
+    assert folder_contents(mine.with_name("copy") / "commitlog") == folder_contents(
+        theirs / "commitlog"
+    )
 
 
 def test_a_store_without_damage_asks_nobody(mqstore: MqStore, stores: tuple[Path, Path]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
-from ...client.admin import Admin
+from ...client.admin import Admin, Member
 from ...remoting.errors import RocketMQError
 from .shell import Shell, WrongUsage
 
@@ -18,10 +18,35 @@ def check_target(broker_addr: str | None, cluster: str | None) -> None:
         raise WrongUsage(NEEDED)
 
 
-async def masters(admin: Admin, broker_addr: str | None, cluster: str | None) -> list[str]:
+async def masters(
+    shell: Shell, admin: Admin, broker_addr: str | None, cluster: str | None
+) -> list[str]:
     """Addresses. Raises ``WrongUsage`` when neither is given."""
     check_target(broker_addr, cluster)
-    return [broker_addr] if broker_addr is not None else await admin.masters_of(cluster or "")
+    if broker_addr is not None:
+        return [broker_addr]
+    return await masters_in(shell, admin, cluster or "")
+
+
+async def masters_in(shell: Shell, admin: Admin, cluster: str) -> list[str]:
+    """Their addresses. Raises ``ConfigError`` for an unknown cluster."""
+    members = await admin.members(cluster)
+    return [member.address for member in masters_among(shell, members)]
+
+
+def masters_among(shell: Shell, members: Iterable[Member]) -> list[Member]:
+    """A broker that has none just now is left out, and that is a failure: what is done is done
+    without it."""
+    by_name: dict[str, Member | None] = {}
+    for member in members:
+        if member.is_master:
+            by_name[member.broker_name] = member
+        else:
+            by_name.setdefault(member.broker_name)
+    for name, master in by_name.items():
+        if master is None:
+            shell.warn(f"the broker {name} has no master at present: it is left out")
+    return [master for master in by_name.values() if master is not None]
 
 
 async def replicas(admin: Admin, broker_addr: str | None, cluster: str | None) -> list[str]:

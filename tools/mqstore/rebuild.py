@@ -109,9 +109,9 @@ def _copy_sparse(source: str, target: str) -> str:
     with open(source, "rb", buffering=0) as old, open(target, "wb", buffering=0) as new:
         size = os.fstat(old.fileno()).st_size
         os.ftruncate(new.fileno(), size)
-        for start, stop in data_ranges(old.fileno(), 0, size):
-            for at in range(start, stop, _COPY_STEP):
-                os.pwrite(new.fileno(), os.pread(old.fileno(), min(_COPY_STEP, stop - at), at), at)
+        for at, stop in data_ranges(old.fileno(), 0, size):
+            while data := os.pread(old.fileno(), min(_COPY_STEP, stop - at), at):
+                at += os.pwrite(new.fileno(), data, at)  # less, where a disk gets full
         os.fsync(new.fileno())
     return target
 

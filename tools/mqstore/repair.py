@@ -3,7 +3,6 @@ written in its place."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,6 +13,8 @@ from ...broker.config.config import SecretConfig
 from ...daemon.launch import Settings, read_properties_file
 from ...remoting.transport.tls import TlsConfig, TlsMode, client_context
 from ...store.disk.lock_file import LockFile
+from ...store.disk.mapped_file import MappedFile
+from ...store.disk.system_disk import PosixDisk
 from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
@@ -116,7 +117,7 @@ def _mend(
     log_end: int,
     damaged: Iterable[tuple[int, int]],
 ) -> None:
-    """Raises RepairError, ReplicationError, OSError."""
+    """Raises RepairError, ReplicationError, StoreFileError, OSError."""
     file = log.find(place.begin)
     assert file is not None
 
@@ -128,9 +129,4 @@ def _mend(
     front, data = intact_bytes(
         place.begin, place.end, place_of_file, read, stream_from, intact=intact
     )
-    fd = os.open(place.path, os.O_WRONLY)
-    try:
-        os.pwrite(fd, data, front - file.start)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    MappedFile(place.path, file.length, PosixDisk()).put_back(front - file.start, data)

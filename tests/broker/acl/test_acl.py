@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from aiorocketmq.broker.acl.files import AclFiles, open_acl, read_acl_file
-from aiorocketmq.broker.acl.permissions import AccessTable, AclError, AclFile
+from aiorocketmq.broker.acl.permissions import AccessTable, AclError, AclFile, Permission
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.signed import signed_content
@@ -54,6 +54,21 @@ def test_of_two_accounts_with_one_key_the_first_counts() -> None:
     )
     assert table.accounts["someone"].admin
     assert table.accounts["someone"].file == "a.yml"
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"],
+)
+def test_messages_of_all_topics_are_not_what_a_default_is_for(topic: str) -> None:
+    """They are on their way to others, of which some may be denied."""
+    denied = table_of(account(defaultTopicPerm="PUB|SUB", topicPerms=["Shut=DENY"]))
+    listed = table_of(account(topicPerms=[f"{topic}=SUB"]))
+    reads = ((topic, Permission.SUB),)
+    listed.accounts["someone"].check(reads)
+    table_of(account(admin="true")).accounts["someone"].check(reads)
+    with pytest.raises(AclError, match=f"No default permission for topic:{topic}"):
+        denied.accounts["someone"].check(reads)
 
 
 def test_no_secret_is_shown() -> None:

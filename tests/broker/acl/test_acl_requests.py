@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import (
     ConsumerData,
     HeartbeatData,
+    ProducerData,
     SubscriptionData,
 )
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -303,6 +305,44 @@ def test_the_end_of_a_transaction_needs_what_its_message_needed(tmp_path: Path) 
                     refusal_of(await ask(client, PRODUCER, RequestCode.END_TRANSACTION, header))
                     == expected
                 )
+
+    asyncio.run(run())
+
+
+def test_only_who_may_send_to_a_topic_is_asked_about_its_transactions(tmp_path: Path) -> None:
+    """The question brings the message, and anybody may say that he is of a group of producers."""
+
+    async def run() -> None:
+        async with sim_broker(
+            tmp_path / "s", acl_enable=True, rocketmq_home=str(home(tmp_path))
+        ) as world:
+            await world.make_topic("Orders")
+            reader = Credentials("only-reads", "another-secret")
+            new = CreateAccessConfigRequest(
+                access_key=reader.access_key,
+                secret_key=reader.secret_key,
+                default_topic_perm="SUB",
+            )
+            strangers = [world.connect() for _ in range(3)]
+            code = RequestCode.UPDATE_AND_CREATE_ACL_CONFIG
+            assert (await ask(strangers[0], ADMINISTRATOR, code, new)).code == 0
+            heartbeat = encode_body(
+                HeartbeatData(client_id="c", producer_data_set=(ProducerData(group_name="pg"),))
+            )
+            client = world.connect()
+            for each, who in ((client, PRODUCER), *((s, reader) for s in strangers)):
+                assert (await ask(each, who, RequestCode.HEART_BEAT, None, heartbeat)).code == 0
+            header = send_header("Orders", properties="TRAN_MSG\x01true\x02PGROUP\x01pg")
+            header = replace(header, born_timestamp=world.clock.time_ms())
+            for _ in range(4):
+                assert (
+                    await ask(client, PRODUCER, RequestCode.SEND_MESSAGE, header, b"x")
+                ).code == 0
+            world.clock.advance(60)
+            await world.broker.storage.transaction_check.check()
+            await asyncio.sleep(0.001)
+            assert [each.pushed for each in strangers] == [[], [], []]
+            assert len(client.pushed) == 4
 
     asyncio.run(run())
 

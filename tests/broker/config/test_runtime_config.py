@@ -62,6 +62,16 @@ def test_what_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     assert runtime.data_version.counter == 0
 
 
+def test_what_the_next_start_could_not_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.conf"
+    config = BrokerConfig(broker_name="b")
+    runtime = runtime_config(path, config)
+    with pytest.raises(RequestError, match="characters are no configuration"):
+        asyncio.run(runtime.update("regionId=" + "é" * 300_000, "test"))
+    assert config.region_id == "DefaultRegion"
+    assert not path.exists()
+
+
 def test_older_spellings_count(tmp_path: Path) -> None:
     path = tmp_path / "b.conf"
     runtime = runtime_config(path, BrokerConfig(broker_name="b"))
@@ -88,6 +98,11 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="could not be written"):
         asyncio.run(runtime.update("regionId=x", "test"))
     assert config.region_id == "x"
+    with pytest.raises(RequestError, match="could not be written"):
+        asyncio.run(runtime.update("regionId=x", "test"))
+    (tmp_path / "config").unlink()
+    assert asyncio.run(runtime.update("regionId=x", "test")) == []
+    assert written(tmp_path / "config" / "b.conf")["regionId"] == "x"
 
 
 def test_what_counts_at_once_is_changed_in_place_and_told(tmp_path: Path) -> None:

@@ -117,3 +117,14 @@ def test_the_tables_agree_and_forget_what_is_released(
     assert pulls.next_deadline == min((p.deadline for p in alive), default=None)
     assert sorted(p.deadline for p in pulls.expired(1000.0)) == sorted(p.deadline for p in alive)
     assert len(pulls._deadlines) == 0
+
+
+def test_a_pull_that_wants_something_else_now_counts_for_that() -> None:
+    pulls, first, other = HeldPulls(), SqlFilter("a = 1"), SqlFilter("b = 2 OR b = 3")
+    pull = held(pulls, wanted=first)
+    for wanted in (other, other, None, first):
+        pulls.want(pull, wanted)
+        assert pulls._bytes == (0 if wanted is None else wanted.size_bytes)
+    pulls.release(pull)
+    assert pulls._bytes == 0
+    assert not pulls._users

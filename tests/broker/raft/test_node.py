@@ -284,6 +284,64 @@ def test_a_leader_that_cannot_store_anything_gives_up() -> None:
     run(test)
 
 
+async def with_a_stuck_leader(group: Group) -> tuple[SimNode, SimNode]:
+    """It is elected, for its log is the best, but cannot begin; and the other one that is left."""
+    group.start()
+    leader, sends = await group.leader(), Sends()
+    stuck, other = (group.members[each] for each in leader.node.settings.others)
+    group.cut(other.id)
+    sends.send(leader, b"1")
+    await group.until(lambda: sends.told)
+    stuck.store.stuck = True
+    group.heal()
+    await leader.crash()
+    await group.until(lambda: stuck.node.role is Role.LEADER)
+    return stuck, other
+
+
+def test_a_leader_that_cannot_begin_its_term_gives_up() -> None:
+    async def test(group: Group) -> None:
+        stuck, other = await with_a_stuck_leader(group)
+        assert stuck.store.term is None
+        assert await group.leader() is other
+        await group.until(lambda: b"1" in other.store.bodies)
+
+    run(test)
+
+
+def test_a_leader_gives_up_however_many_wait_for_it() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        leader.store.stuck, leader.store.unreadable = True, 1 << 20
+        for number in range(MOST_WAITING):
+            sends.send(leader, b"%d" % number)
+        await group.until(lambda: leader.store.refusal is TOO_MANY)
+        await group.until(lambda: leader.node.role is not Role.LEADER, most_s=1.0)
+
+    run(test)
+
+
+def test_who_is_to_lead_leads_again_when_it_can_store_something() -> None:
+    """Until then it would only give its leadership back, and nothing be stored meanwhile."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        preferred = group.members["n0"]
+        await group.until(lambda: preferred.store.term is not None)
+        preferred.store.log.full = True
+        await group.until(lambda: preferred.node.role is Role.FOLLOWER)
+        leader = await group.leader()
+        term, end = leader.node.term, group.clock.monotonic() + 40
+        await group.until(lambda: group.clock.monotonic() >= end)
+        assert leader.node.role is Role.LEADER
+        assert leader.node.term == term
+        preferred.store.log.full = False
+        await group.until(lambda: preferred.store.term is not None)
+
+    run(test, partial(Group, preferred=("n0",)))
+
+
 def test_leadership_does_not_go_round_where_nobody_can_store_anything() -> None:
     async def test(group: Group) -> None:
         group.start()
@@ -330,6 +388,63 @@ def test_while_too_many_wait_nothing_more_is_taken() -> None:
         assert refusals == [TOO_MANY, None]
         await leader.stop()
         assert refusals == [TOO_MANY, None, HANDING_OVER]
+
+    run(test)
+
+
+def test_who_asks_when_the_node_has_ended_is_not_answered() -> None:
+    """Others of its broker end after it, and the leader that it has handed over to is looked for
+    until then."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        await leader.stop()
+        assert leader.node.leader_id in leader.node.settings.others
+        for peer in leader.node.settings.others:
+            assert await leader.node.broker_of(peer) is None
+        assert await leader.node.leader_broker() is None
+        assert [each async for each in leader.node.entries_of_others(0)] == []
+        leader.node.tell_not_registered()
+
+    run(test)
+
+
+FIVE = PEERS | {"n3": "10.0.0.4:40911", "n4": "10.0.0.5:40911"}
+
+
+def test_who_knows_of_more_members_than_others_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(group: Group) -> None:
+        group.lists["n2"] = FIVE
+        group.start()
+        says = "dLegerPeers of member n0 is not that of this one, which names n0, n1, n2, n3, n4"
+        asking = asyncio.ensure_future(group.members["n2"].node.broker_of("n0"))
+        await group.until(lambda: says in caplog.text)
+        await group.until(asking.done)
+
+    run(test)
+
+
+def test_who_knows_nothing_of_who_wants_to_lead_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """All are on one machine: else its port says that it comes from nobody's address."""
+    peers = {f"n{number}": f"10.0.0.1:{40911 + number}" for number in range(3)}
+
+    async def test(group: Group) -> None:
+        group.lists["n2"] = {"n1": peers["n1"], "n2": peers["n2"]}
+        group.start("n0", "n2")
+        says = "dLegerPeers of member n0 is not that of this one, which names n1, n2"
+        await group.until(lambda: says in caplog.text)
+
+    run(test, partial(Group, peers))
+
+
+def test_members_that_agree_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        for each in leader.node.settings.others:
+            assert await asyncio.wait_for(leader.node.broker_of(each), 5)
+        assert "dLegerPeers" not in caplog.text
 
     run(test)
 

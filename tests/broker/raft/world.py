@@ -10,6 +10,7 @@ from aiorocketmq.broker.raft.node import RaftNode
 from aiorocketmq.broker.raft.parts import NodeSettings
 from aiorocketmq.remoting.transport.config import ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.store.model.errors import StoreError
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.raft.ready import HardState, Role, RoleChange
 from aiorocketmq.store.raft.settings import RaftSettings
@@ -42,6 +43,8 @@ class ListStore:
         """Saving waits for it."""
         self.told = 0
         self.unreadable = 0
+        self.stuck = False
+        """What is committed cannot be put into queues."""
 
     @property
     def committed_end(self) -> int:
@@ -72,6 +75,8 @@ class ListStore:
         self.committed_index = index
 
     def lead(self, term: int) -> None:
+        if self.stuck:
+            raise StoreError("it begins later")
         self.term = term
         self.refusal = None
 
@@ -117,11 +122,11 @@ class SimNode:
         self.store = group.stores[self_id]
         self.roles: list[RoleChange] = []
         self.node = RaftNode(
-            RaftSettings("g", self_id, group.peers),
+            RaftSettings("g", self_id, group.lists.get(self_id, group.peers), group.preferred),
             NodeSettings(
                 server=ServerSettings(port=0),
                 secret=group.secret,
-                takes_puts=lambda: not self.store.log.full,
+                takes_puts=lambda: not (self.store.log.full or self.store.stuck),
                 most_waiting=MOST_WAITING,
                 broker_address=lambda: f"{self.host}:10911",
             ),
@@ -189,8 +194,16 @@ async def _nothing() -> None:
 class Group:
     """Members by id, those that run."""
 
-    def __init__(self, peers: dict[str, str] | None = None, secret: bytes = b"") -> None:
+    def __init__(
+        self,
+        peers: dict[str, str] | None = None,
+        secret: bytes = b"",
+        preferred: tuple[str, ...] = (),
+    ) -> None:
         self.peers = peers or PEERS
+        self.preferred = preferred
+        self.lists: dict[str, dict[str, str]] = {}
+        """``dLegerPeers`` of members that have another one."""
         self.secret = secret
         self.clock = ManualClock()
         self.stores = {peer: ListStore() for peer in self.peers}

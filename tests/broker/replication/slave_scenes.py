@@ -107,6 +107,10 @@ class Pair:
         self.slave.clock.advance(seconds)
         await turns()
 
+    async def synced(self) -> None:
+        await self.slave.broker.store.sync()
+        await turns()
+
     def offset(self) -> int:
         return self.slave.broker.state.offsets.get("g", "T", 0)
 

@@ -15,6 +15,7 @@ import pytest
 from aiorocketmq.broker.replication.damage_watch import LOOK_S, PAUSES_S
 from aiorocketmq.broker.replication.door import LinkSecurity
 from aiorocketmq.broker.replication.self_mending import SelfMending
+from aiorocketmq.store.replica.replication import ReplicationError
 
 from ...fault.damage import LOG_FILE, flip, log_file_of
 from ...sim import ManualClock
@@ -164,6 +165,31 @@ def test_a_master_that_is_away_is_asked_until_it_is_back(
         clock.advance(60.0)
         asyncio.run(service.mend())
     assert slave.damage.places == {}
+    master.close()
+    slave.close()
+
+
+def test_when_there_is_another_master_it_is_asked_for_the_rest(tmp_path: Path) -> None:
+    """Each question to one that is gone takes up to ten seconds."""
+    master, places = stores(tmp_path)
+    slave = slave_of(master, tmp_path)
+    for number in (BAD, BAD + 2):
+        slave.damage.note(places[number], places[number + 1] - places[number], "it is", "here")
+    fetch_again = slave.fetch_again
+
+    def in_vain(*_what: object) -> None:
+        known.append(there)
+        slave.fetch_again = fetch_again  # type: ignore[method-assign]
+        raise ReplicationError("it is gone")
+
+    slave.fetch_again = in_vain  # type: ignore[method-assign,assignment]
+    with replica_of(tmp_path / "master") as replica:
+        there, known = str(replica.address), ["127.0.0.1:1"]
+        service = SelfMending(slave, ManualClock(), LinkSecurity(), lambda: known[-1], not_told)
+        asyncio.run(service.mend())
+        assert len(slave.damage.places) == 2
+        asyncio.run(service.mend())
+        assert slave.damage.places == {}
     master.close()
     slave.close()
 

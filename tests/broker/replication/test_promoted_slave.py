@@ -57,8 +57,35 @@ def test_a_slave_is_not_ahead_of_its_log_with_what_its_master_has_delivered(
             assert slave.state.offsets.get(GROUP, HALF, 0) == NO_OFFSET
         pair.replicate()
         await pair.passes(SOON_S)
+        assert slave.tables.delay_offsets.get(1) == 0, "a power failure would cost its log the end"
+        assert slave.state.offsets.get(GROUP, HALF, 0) == NO_OFFSET
+        await pair.synced()
         assert slave.tables.delay_offsets.get(1) == 1
         assert slave.state.offsets.get(GROUP, HALF, 0) == 1
+
+    play(tmp_path, scene)
+
+
+def test_a_slave_with_nothing_yet_does_not_go_on_where_its_master_is(tmp_path: Path) -> None:
+    """It follows a master that has much for it, and is lost before that has come."""
+
+    async def scene(pair: Pair) -> None:
+        master, slave = pair.master.broker, pair.slave.broker
+        await pair.at_master.send("T", b"later", properties="DELAY\x011")
+        end = master.store.max_phy_offset
+        pair.master.clock.advance(60)
+        while not master.storage.schedule.deliver_due():
+            pass
+        for _ in range(2):
+            await pair.once()
+            assert slave.tables.delay_offsets.get(1) == 0
+        pair.replicate(end)
+        await pair.once()
+        assert slave.tables.delay_offsets.get(1) == 0, "it has the message, and not what came of it"
+        pair.replicate()
+        await pair.synced()
+        await pair.passes(SOON_S)
+        assert slave.tables.delay_offsets.get(1) == 1
 
     play(tmp_path, scene)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.store.model.errors import StoreFileError
 
 from .slave_scenes import Pair, play
 
@@ -119,6 +121,50 @@ def test_what_fails_is_tried_again(tmp_path: Path) -> None:
         pair.network.invoke = invoke  # type: ignore[method-assign]
         await pair.once()
         assert known(pair) == (3, 3)
+
+    play(tmp_path, scene)
+
+
+def test_who_is_interrupted_asks_again(tmp_path: Path) -> None:
+    """As a member of a group whose leader is lost meanwhile."""
+
+    async def scene(pair: Pair) -> None:
+        await with_expired(pair)
+        asked = counted(pair, lambda: asking.cancel())
+        asking = asyncio.create_task(pair.once())
+        await asyncio.wait((asking,))
+        assert asking.cancelled()
+        assert asked.count(RequestCode.GET_QUEUE_ENDS) == 1
+        for _ in range(2):
+            await pair.once()
+        assert known(pair) == (3, 3)
+        assert asked.count(RequestCode.GET_QUEUE_ENDS) == 2
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_was_told_counts_once_it_is_on_the_disk(tmp_path: Path, times: int) -> None:
+    """A member notes that it knows; after a power failure it would not, and ask nobody."""
+
+    async def scene(pair: Pair) -> None:
+        await with_expired(pair)
+        asked, flush = counted(pair), pair.slave.broker.store.flush
+        sync = flush._sync_queues_and_checkpoint
+
+        def fails(*_work: object) -> None:
+            raise StoreFileError(tmp_path, "cannot be synced")
+
+        flush._sync_queues_and_checkpoint = fails  # type: ignore[method-assign, assignment]
+        for _ in range(times):
+            await pair.once()
+            assert pair.slave.broker.store.gone_queues.wanted
+        flush._sync_queues_and_checkpoint = sync  # type: ignore[method-assign]
+        for _ in range(2):
+            await pair.once()
+        assert known(pair) == (3, 3)
+        assert asked.count(RequestCode.GET_QUEUE_ENDS) == times + 1
+        assert not pair.slave.broker.store.gone_queues.wanted
 
     play(tmp_path, scene)
 

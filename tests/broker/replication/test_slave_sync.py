@@ -28,6 +28,8 @@ def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) ->
             TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=3)
         )
         master.state.groups.update(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
+        await pair.at_master.send("T", b"")
+        pair.replicate()
         pair.slave.clock.advance(5)
         slave.state.topics.update(TopicConfig(topic_name="Gone"))
         slave.state.groups.update(SubscriptionGroupConfig(group_name="gone"))
@@ -37,6 +39,7 @@ def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) ->
         assert slave.state.topics.record() == master.state.topics.record()
         assert slave.state.groups.record() == master.state.groups.record()
         assert slave.state.offsets.record() == master.state.offsets.record()
+        await pair.synced()
         assert slave.tables.delay_offsets.get(3) == 17
         await asyncio.gather(*(file.saved() for file in slave.tables.files._files))
         for name in ("topics.json", "subscriptionGroup.json", "delayOffset.json"):

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from aiorocketmq.broker.state import clients
 from aiorocketmq.broker.state.clients import (
     CLIENT_EXPIRED_MS,
     ClientChannel,
     Consumers,
+    Expired,
     Producers,
     Subscription,
 )
@@ -21,6 +23,7 @@ from aiorocketmq.remoting.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from aiorocketmq.remoting.protocol.codes import LanguageCode
+from aiorocketmq.remoting.slices import Steps, at_once
 from aiorocketmq.remoting.transport.connection import Connection
 
 
@@ -204,6 +207,56 @@ def test_a_member_is_found_by_its_id() -> None:
     assert producers.connection_of("two") is None
 
 
+def test_who_gets_a_reply_is_found_without_looking_at_all_producers() -> None:
+    producers, a, b = Producers(), connection("a"), connection("b")
+    for number in range(100):
+        producers.register(f"g{number}", channel(a, 10, "one"))
+    producers.register("h", channel(b, 5, "one"))  # the clock was put back
+    assert producers.connection_of("one") is b
+    producers._groups.clear()  # nobody looks there
+    assert producers.connection_of("one") is b
+
+
+def test_a_client_is_where_its_last_heartbeat_came_from_and_is_not_gone() -> None:
+    producers, a, b = Producers(), connection("a"), connection("b")
+    for at in (a, b, a):
+        producers.register("g", channel(at, 1, "one"))
+    producers.register("h", channel(a, 1, "one"))
+    assert producers.connection_of("one") is a
+    producers.unregister("g", a)
+    assert producers.connection_of("one") is a
+    producers.register("h", channel(a, 1, "another"))
+    assert (producers.connection_of("one"), producers.connection_of("another")) == (b, a)
+    for at in (a, b):
+        producers.remove_connection(at)
+    assert producers.connection_of("one") is producers.connection_of("another") is None
+    assert not producers._connections_of
+    assert not producers._ids
+
+
+def test_others_have_their_turn_while_many_members_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "_LOOKED_AT_AT_ONCE", 4)
+    monkeypatch.setattr(clients, "_GONE_AT_ONCE", 2)
+    producers, a, b, late = Producers(), connection("a"), connection("b"), CLIENT_EXPIRED_MS + 1
+    for number in range(8):
+        producers.register(f"g{number}", channel(a))
+    producers.register("g7", channel(b))
+    found: list[Expired] = []
+
+    def scan() -> Steps[None]:
+        found.append((yield from producers.expire(late)))
+
+    for turn, _ in enumerate(scan(), 1):
+        if turn == 1:
+            producers.register("g6", channel(a, late))
+            producers.unregister("g7", b)
+    assert turn >= 4
+    assert found == [([a], [])]
+    assert [group.name for group in producers] == ["g6"]
+
+
 GROUPS = st.sampled_from(["g", "h", "i"])
 PEERS = st.integers(0, 3)
 
@@ -257,7 +310,7 @@ class ClientMachine(RuleBasedStateMachine):
         self.members = {key: at for key, at in self.members.items() if key not in silent}
         told = sorted({group for group, _ in silent if self.others(group)})
         for table in (self.consumers, self.producers):
-            found = table.expire(self.now)
+            found = at_once(table.expire(self.now))
             assert set(found.connections) == {self.peers[peer] for _, peer in silent}
             assert found.changed_groups == told
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from aiorocketmq.broker.state import queue_locks
 from aiorocketmq.broker.state.queue_locks import LOCK_LIFE_MS, QueueLocks
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.slices import at_once
 
 from ...sim import told_of
 
@@ -40,8 +43,21 @@ def test_expired_locks_are_forgotten() -> None:
     locks = QueueLocks(told_of())
     locks.lock("g", "me", QUEUES[:1], 0)
     locks.lock("g", "me", QUEUES[1:], 10)
-    locks.purge(LOCK_LIFE_MS + 1)
+    at_once(locks.purge(LOCK_LIFE_MS + 1))
     assert len(locks) == len(QUEUES) - 1
+
+
+def test_others_have_their_turn_while_many_locks_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue_locks, "_LOOKED_AT_AT_ONCE", 1)
+    locks, late = QueueLocks(told_of()), LOCK_LIFE_MS + 1
+    locks.lock("g", "me", QUEUES, 0)
+    for turn, _ in enumerate(locks.purge(late), 1):
+        if turn == 1:
+            assert locks.lock("g", "me", QUEUES[-1:], late) == QUEUES[-1:]
+    assert turn == len(QUEUES)
+    assert len(locks) == 1
 
 
 def test_all_locks_end_with_leadership() -> None:
@@ -86,7 +102,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        self.locks.purge(self.now)
+        at_once(self.locks.purge(self.now))
 
 
 TestLockMachine = LockMachine.TestCase

@@ -117,6 +117,16 @@ def test_switching_automatic_creation_off_takes_the_right_from_the_default_topic
     assert shape(topics, "TBW102") == (8, 8, READ_WRITE)
 
 
+@pytest.mark.parametrize("pattern", ["C", "b", "TBW102"])
+def test_without_automatic_creation_no_built_in_topic_is_a_pattern(pattern: str) -> None:
+    """Senders name the pattern. One that an administrator has made for this is one."""
+    topics = make_topics(auto_create_topic_enable=False)
+    topics.update(TopicConfig(topic_name="TBW102", perm=7))
+    topics.update(TopicConfig(topic_name="Mine", read_queue_nums=2, write_queue_nums=2, perm=7))
+    assert topics.create_on_send("T", default_topic=pattern, queue_nums=4) is None
+    assert topics.create_on_send("T", default_topic="Mine", queue_nums=4) is not None
+
+
 def test_topics_of_the_broker_itself() -> None:
     topics = make_topics()
     topic = topics.create_for_broker("%RETRY%g", queue_nums=2, sys_flag=2)

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from aiorocketmq.broker.stats.stats_windows import DAY, HOUR, MINUTE, Count, StatsWindows
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.stats import (
@@ -95,6 +97,23 @@ def test_hours_and_days_take_theirs_less_often() -> None:
         assert data.stats_hour.sum == 360
         assert data.stats_minute.sum == 6
         assert abs(data.stats_day.tps - 0.1) < 1e-9
+
+
+@pytest.mark.parametrize("between", [None, 0])
+def test_a_counter_that_begins_anew_has_no_rate_below_zero(between: int | None) -> None:
+    """A topic that is deleted and made again between two ticks."""
+    clock, value = ManualClock(), 1000
+    windows = StatsWindows(clock, [lambda: [("N", "a", value, value)]])
+    ticks(windows, clock, 2)
+    if between is not None:
+        value = between
+        ticks(windows, clock)
+        assert data_of(windows, "a") is None
+    for value in (5, 10, 15):
+        ticks(windows, clock)
+        data = data_of(windows, "a")
+        assert data is not None
+        assert data.stats_minute == BrokerStatsItem(sum=value, tps=0.5, avgpt=1.0)
 
 
 def test_what_is_gone_is_forgotten() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from itertools import pairwise
 
 import pytest
@@ -114,6 +115,28 @@ def test_a_full_batch_leaves_at_once() -> None:
         await world.accumulator.close()
         assert [len(decode_batch(outgoing.body)) for outgoing in world.sent] == [4, 2]
         await world.tasks.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("T", b"x", flag=1 << 31),
+        Message("T", b"x", flag="1"),  # type: ignore[arg-type]
+        Message("T", memoryview(array("i", [1, 2])), keys=["k"]),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_it_is_gathered(message: Message) -> None:
+    """Its error is its sender's, not that of all who share the frame."""
+
+    async def scenario() -> None:
+        world = World(Accumulate(linger=0))
+        innocent = world.add(body=b"one")
+        with pytest.raises(MessageError):
+            world.accumulator.add(message, "ID-bad")
+        assert (await innocent).msg_id == "ID1"
+        assert [bytes(item.body) for item in decode_batch(world.sent[0].body)] == [b"one"]
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ there is."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +59,45 @@ def test_no_room_for_the_index_refuses_messages_until_there_is(tmp_path: Path) -
         store.close()
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("first", ["a sync", "a message"])
+@pytest.mark.parametrize("gone", ["the last file", "the folder"])
+def test_an_index_that_somebody_deletes_stops_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    gone: str,
+    first: str,
+) -> None:
+    """To have space, of a running broker: it is derived."""
+    monkeypatch.setattr(index_files, "RESERVE_STEP", 100)
+    store = open_store(tmp_path)
+    for number in range(45):
+        send(store, number)
+    build(store)
+    if gone == "the folder":
+        shutil.rmtree(tmp_path / "index")
+    else:
+        files_of(tmp_path)[-1].unlink()
+    if first == "a sync":
+        send(store, 45)
+        build(store)
+        asyncio.run(store.sync())
+    for number in range(46, 70):
+        send(store, number)
+    build(store)
+    asyncio.run(store.sync())
+    assert store._checkpoint.saved_phy_offset == store.max_phy_offset, "or no file expires"
+    assert [line for line in caplog.messages if "is gone" in line] != []
+    found = [number for number in range(70) if bodies(store, f"u{number}")]
+    assert found[-20:] == list(range(50, 70))
+    store.close()
+    caplog.clear()
+    store = open_store(tmp_path)
+    assert bodies(store, "u69") == ["69"]
+    assert [line for line in caplog.messages if "has lost files" in line] != []
+    store.close()
 
 
 def test_a_full_disk_at_close_leaves_the_rest_to_the_next_start(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_properties_that_do_not_go_together_name_nothing() -> None:
 
 
 def test_a_named_queue_that_cannot_be_written_refuses_the_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An answer, no exception: the delivery of delayed messages would end with it, and the broker
     too."""
@@ -224,6 +224,8 @@ def test_a_named_queue_that_cannot_be_written_refuses_the_message(
         PutStatus.CREATE_MAPEDFILE_FAILED,
         True,
     )
+    assert "Too many open files" in (store.no_room or ""), "the health of the broker says so"
+    assert any("messages are refused, they have no place" in line for line in caplog.messages)
     store.close()
 
 

@@ -349,6 +349,26 @@ def test_after_a_crash_bitmaps_are_made_again(tmp_path: Path, lost: str) -> None
     store.close()
 
 
+def test_an_extension_that_cannot_be_read_keeps_no_message_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is derived: what it says of a message can be seen by looking at that."""
+    store = extended(tmp_path, mapped_file_size_consume_queue=2000)
+    fill(store)
+    store.close()
+    store = extended(tmp_path, mapped_file_size_consume_queue=2000)
+    for path in (tmp_path / "consumequeue_ext/T/0").iterdir():
+        path.unlink()
+    assert store.get("T", 0, 0, tags=frozenset({tags_code("t1")})).count == 32
+    assert store.get("T", 0, 32, record_filter=Filter(accepts_ext=lambda unit: False)).count == 8
+    assert store.entries.ext_unit("T", 0, 3) is None
+    assert len([line for line in caplog.messages if "cannot be read" in line]) == 1
+    crash(store)
+    store = extended(tmp_path, mapped_file_size_consume_queue=2000)
+    check(store, 40)
+    store.close()
+
+
 def test_switched_off_it_is_read_and_not_written(tmp_path: Path) -> None:
     store = extended(tmp_path)
     fill(store, 9)

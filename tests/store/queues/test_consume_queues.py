@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from aiorocketmq.store.queues.consume_queues import ConsumeQueues
+
+from ..world import bodies_of, crash, open_store, put_ok
 
 PER_FILE = 10
 OTHER = CQ_UNIT.pack(1, 1, 1)
@@ -85,3 +89,28 @@ def test_what_could_not_be_synced_is_synced_the_next_time(
     disk.synced.clear()
     queues.sync([queue])
     assert disk.synced == [10, 20]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_queue_files_that_somebody_deletes_do_not_keep_the_log_from_expiring(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool
+) -> None:
+    """No file of it goes that no checkpoint claims. What is gone is made again by the next
+    start."""
+    store = open_store(tmp_path, mapped_file_size_consume_queue=2000)
+    for number in range(5):
+        put_ok(store, body=b"%d" % number)
+        put_ok(store, "Other")
+    asyncio.run(store.sync())
+    shutil.rmtree(tmp_path / "consumequeue/T")
+    for number in range(5, 10):
+        put_ok(store, body=b"%d" % number)
+        put_ok(store, "Other")
+        asyncio.run(store.sync())
+    assert store._checkpoint.saved_phy_offset == store.max_phy_offset
+    assert sum("is gone" in line for line in caplog.messages) == 1
+    store.close() if clean else crash(store)
+    store = open_store(tmp_path, mapped_file_size_consume_queue=2000)
+    assert bodies_of(store) == [b"%d" % number for number in range(10)]
+    assert len(bodies_of(store, "Other")) == 10
+    store.close()

@@ -54,9 +54,12 @@ def test_the_ladder(ratio: float, space: Space) -> None:
         assert rules().space(use(0.5, ratio)) is space
 
 
-def test_the_disk_of_the_queues_counts_when_that_of_the_log_has_enough() -> None:
-    assert rules().space(use(0.75, 0.99)) is Space.FULL
-    assert rules().space(use(0.80, 0.99)) is Space.SCARCE
+def test_the_scarcer_disk_counts() -> None:
+    """Queues may have a disk of their own: full, it takes no message whatever the log has."""
+    for log in (0.5, 0.80, 0.88):
+        assert rules().space(use(log, 0.99)) is rules().space(use(0.99, log)) is Space.FULL
+    assert rules().space(use(0.80, 0.88)) is Space.URGENT
+    assert rules().space(use(0.88, 0.80)) is Space.URGENT
 
 
 @pytest.mark.parametrize(

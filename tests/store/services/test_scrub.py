@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.record import blank_record
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.errors import ShortageError
 from aiorocketmq.store.services import scrub
 from aiorocketmq.store.services.scrub import look
 
@@ -152,6 +154,28 @@ def test_behind_damage_that_is_longer_than_any_record_it_goes_on(
     assert behind in found
     assert min(found) == begin
     assert sum(size for at, size in found.items() if at < end) == end - begin
+    store.close()
+
+
+@pytest.mark.parametrize("call", ["read_unmapped", "is_in_memory"])
+def test_a_shortage_of_the_system_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Readers would wait for what is "damaged", and replicas be asked for it."""
+    store, place = filled(tmp_path, "apart of many sizes")
+    store.flush.close()
+    real, failures = getattr(MappedFile, call), [3]
+
+    def short(file: MappedFile, *arguments: Any) -> Any:
+        if failures[0]:
+            failures[0] -= 1
+            raise ShortageError(file.path, "cannot be read: Too many open files")
+        return real(file, *arguments)
+
+    flip(tmp_path, place + 90)
+    monkeypatch.setattr(MappedFile, call, short)
+    in_a_loop(store)
+    assert list(store.damage.places) == [place], "and nothing is left out for it"
     store.close()
 
 

@@ -165,7 +165,7 @@ async def cluster_acl_config_version(
     layout = VERSIONS if broker_addr is None or shell.out.terminal else VERSIONS._replace(header="")
     async with shell.admin() as admin:
         with shell.out.table(layout) as table:
-            for address in await masters(admin, broker_addr, cluster):
+            for address in await masters(shell, admin, broker_addr, cluster):
                 found = await admin.acl_version(address)
                 for path, version in found.files.items():
                     when = seconds_text(version.timestamp)

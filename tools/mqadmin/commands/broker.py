@@ -67,7 +67,7 @@ async def update_broker_config(
 ) -> None:
     check_target(broker_addr, cluster)
     async with shell.admin() as admin:
-        addresses = await masters(admin, broker_addr, cluster)
+        addresses = await masters(shell, admin, broker_addr, cluster)
         said: dict[str, str | None] = {}
 
         async def update(address: str) -> None:

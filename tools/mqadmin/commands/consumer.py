@@ -8,7 +8,7 @@ import click
 
 from ....client.admin import Admin
 from ....client.errors import NoRouteError
-from ....remoting.errors import RocketMQError
+from ....remoting.errors import ConsumerNotOnline, RocketMQError
 from ....remoting.protocol.bodies.connection import ConsumerConnection
 from ....remoting.protocol.bodies.heartbeat import ConsumeType
 from ....remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
@@ -41,6 +41,8 @@ GROUPS: Final = Layout(
     ("#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total"),
     row="%-64s  %-6s  %-24s %-5s  %-14s  %-7s  %s",
 )
+
+_UNKNOWN: Final = ""
 
 
 @command("consumerProgress", json=True, watch=True)
@@ -125,16 +127,20 @@ async def _print_groups(shell: Shell, admin: Admin, *, every: bool, sort: str | 
     with shell.out.table(GROUPS) as table:
         if sort is None:
             for group in groups:
-                table.row(*await _group_row(admin, group))
+                table.row(*await _group_row(shell, admin, group))
             return
         rows = []
         for number, group in enumerate(groups, start=1):
             shell.out.progress(f"{number} of {len(groups)} groups")
-            rows.append(await _group_row(admin, group))
+            rows.append(await _group_row(shell, admin, group))
         column = GROUPS.headings.index(
             {"lag": "#Diff Total", "tps": "#TPS", "name": "#Group"}[sort]
         )
-        for row in sorted(rows, key=lambda row: row[column], reverse=sort != "name"):  # type: ignore[arg-type, return-value]
+
+        def place(row: tuple[object, ...]) -> tuple[bool, object]:
+            return row[column] != _UNKNOWN, row[column]
+
+        for row in sorted(rows, key=place, reverse=sort != "name"):
             table.row(*row)
 
 
@@ -157,23 +163,30 @@ async def _groups_of_brokers(admin: Admin) -> list[str]:
     return sorted(group for group in found if not is_system_group(group))
 
 
-async def _group_row(admin: Admin, group: str) -> tuple[object, ...]:
-    stats, connection = await _stats_or_none(admin, group), await _connection_or_none(admin, group)
-    tps, diff = (int(stats.consume_tps), stats.total_diff) if stats else (0, 0)
-    return cut(group, 64), *connection_cells(connection), tps, diff
+async def _group_row(shell: Shell, admin: Admin, group: str) -> tuple[object, ...]:
+    """Blank is what could not be asked for: that is no 0, and nobody offline."""
+    clients: tuple[object, ...] = (_UNKNOWN,) * 4
+    figures: tuple[object, ...] = (_UNKNOWN,) * 2
+    try:
+        stats = await _stats(admin, group)
+        figures = int(stats.consume_tps), stats.total_diff
+        clients = connection_cells(await _connection(admin, group))
+    except RocketMQError as error:
+        shell.warn(f"{group}: {error}")
+    return cut(group, 64), *clients, *figures
 
 
-async def _stats_or_none(admin: Admin, group: str) -> ConsumeStats | None:
+async def _stats(admin: Admin, group: str) -> ConsumeStats:
     try:
         return await admin.consume_stats(group)
-    except RocketMQError:  # a group that never consumed has none; its row says 0
-        return None
+    except NoRouteError:  # it never consumed
+        return ConsumeStats()
 
 
-async def _connection_or_none(admin: Admin, group: str) -> ConsumerConnection | None:
+async def _connection(admin: Admin, group: str) -> ConsumerConnection | None:
     try:
         return await admin.consumer_connection(group)
-    except RocketMQError:  # nobody is online; its row says so
+    except (ConsumerNotOnline, NoRouteError):
         return None
 
 

@@ -14,7 +14,6 @@ import msgspec
 
 from ....client.admin import Admin
 from ....remoting.errors import RocketMQError
-from ....remoting.protocol.bodies.stats import BrokerStatsData
 from ....remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
@@ -32,9 +31,9 @@ from ....remoting.protocol.message.topic_names import (
 from ..command import TEXT, command
 from ..java_text import hash_order
 from ..shell import Shell, WrongUsage
-from ..targets import NEEDED
+from ..targets import NEEDED, masters_among, masters_in
 from .cluster import number_of
-from .figures import sum_of_24_hours
+from .figures import counted, sum_of_24_hours
 
 FOLDER: Final = "/tmp/rocketmq/export"  # noqa: S108 - as the original
 CONFIG_KEYS: Final = (
@@ -118,7 +117,7 @@ async def _metadata(shell: Shell, admin: Admin, cluster: str, *, special: bool) 
     """Queues of a topic on several masters are added up."""
     topics: dict[str, TopicConfig] = {}
     groups: dict[str, SubscriptionGroupConfig] = {}
-    addresses = await admin.masters_of(cluster)
+    addresses = await masters_in(shell, admin, cluster)
     for number, address in enumerate(addresses, start=1):
         shell.out.progress(f"{number} of {len(addresses)} brokers")
         for name, topic in (
@@ -178,7 +177,7 @@ async def export_configs(shell: Shell, cluster: str, folder: str) -> None:
     configs: dict[str, dict[str, str]] = {}
     async with shell.admin() as admin:
         members = await admin.members(cluster)
-        masters = [member for member in members if member.is_master]
+        masters = masters_among(shell, members)
         for number, master in enumerate(masters, start=1):
             shell.out.progress(f"{number} of {len(masters)} brokers")
             found = await admin.broker_config(master.address)
@@ -216,7 +215,7 @@ async def export_metrics(shell: Shell, cluster: str, folder: str) -> None:
     reports: dict[str, Any] = {}
     total_tps = total_day = Load(0, 0, 0, 0)
     async with shell.admin() as admin:
-        masters = [member for member in await admin.members(cluster) if member.is_master]
+        masters = masters_among(shell, await admin.members(cluster))
         for number, master in enumerate(masters, start=1):
             shell.out.progress(f"{number} of {len(masters)} brokers")
             reports[master.broker_name], tps, day = await _report(admin, master.address)
@@ -229,8 +228,8 @@ async def export_metrics(shell: Shell, cluster: str, folder: str) -> None:
 async def _report(admin: Admin, address: str) -> tuple[dict[str, Any], Load, Load]:
     info, config = await admin.broker_runtime_info(address), await admin.broker_config(address)
     groups, topics = await user_groups(admin, address), await user_topics(admin, address)
-    trans = await _stats(admin, address, TopicName.TRANS_HALF)
-    schedule = await _stats(admin, address, TopicName.SCHEDULE)
+    trans = await counted(admin, address, "TOPIC_PUT_NUMS", TopicName.TRANS_HALF)
+    schedule = await counted(admin, address, "TOPIC_PUT_NUMS", TopicName.SCHEDULE)
     tps = Load(
         _first(info, "putTps"),
         _first(info, "getTransferedTps"),
@@ -263,13 +262,6 @@ async def _report(admin: Admin, address: str) -> tuple[dict[str, Any], Load, Loa
         },
     }
     return report, tps, day
-
-
-async def _stats(admin: Admin, address: str, topic: str) -> BrokerStatsData:
-    try:
-        return await admin.broker_stats(address, "TOPIC_PUT_NUMS", topic)
-    except RocketMQError:  # there were none
-        return BrokerStatsData()
 
 
 async def _clients(admin: Admin, groups: SubscriptionGroupTable) -> list[str]:

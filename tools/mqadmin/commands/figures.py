@@ -9,8 +9,10 @@ import click
 
 from ....client.admin import Admin
 from ....client.consumer.rebalance import averagely, sorted_client_ids, sorted_queues
-from ....remoting.errors import RocketMQError
+from ....client.errors import NoRouteError
+from ....remoting.errors import BrokerError, RocketMQError
 from ....remoting.protocol.bodies.stats import BrokerStatsData
+from ....remoting.protocol.codes import ResponseCode
 from ....remoting.protocol.fastjson.writer import dumps
 from ....remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic
 from ..command import TEXT, command, topic_option
@@ -64,6 +66,7 @@ async def stats_all(shell: Shell, active: bool, topic: str | None) -> None:
                     await _print_topic(admin, table, name, active=active)
                 except RocketMQError as error:
                     shell.warn(f"{name}: {error}")
+                    table.row(cut(name, 64), *[""] * 6)  # unknown, and no 0
 
 
 async def _print_topic(admin: Admin, table: Table, topic: str, *, active: bool) -> None:
@@ -91,16 +94,24 @@ async def _print_topic(admin: Admin, table: Table, topic: str, *, active: bool) 
 
 
 async def _traffic(admin: Admin, addresses: Iterable[str], name: str, key: str) -> Traffic:
-    """A broker that counted nothing of it answers with an error: that is 0."""
+    """A broker that counted nothing of it answers with an error: that is 0. Raises what any of
+    them says besides."""
     per_second, in_24_hours = 0.0, 0
     for address in addresses:
-        try:
-            stats = await admin.broker_stats(address, name, key)
-        except RocketMQError:
-            continue
+        stats = await counted(admin, address, name, key)
         per_second += stats.stats_minute.tps
         in_24_hours += sum_of_24_hours(stats)
     return Traffic(per_second, in_24_hours)
+
+
+async def counted(admin: Admin, address: str, name: str, key: str) -> BrokerStatsData:
+    """Zeros where a broker counted nothing of it."""
+    try:
+        return await admin.broker_stats(address, name, key)
+    except BrokerError as error:
+        if error.code != ResponseCode.SYSTEM_ERROR:
+            raise
+        return BrokerStatsData()
 
 
 def sum_of_24_hours(stats: BrokerStatsData) -> int:
@@ -112,7 +123,7 @@ def sum_of_24_hours(stats: BrokerStatsData) -> int:
 async def _behind(admin: Admin, group: str, topic: str) -> int:
     try:
         offsets = (await admin.consume_stats(group, topic)).offset_table
-    except RocketMQError:
+    except NoRouteError:  # it never consumed
         return 0
     return sum(
         found.broker_offset - found.consumer_offset

@@ -11,7 +11,8 @@ from ....remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, grouped
 from ..java_text import subscription_group_fields, subscription_group_text
 from ..shell import CommandFailed, Shell
-from ..targets import check_target, masters
+from ..targets import check_target, each, masters
+from .topic import delete_everywhere
 
 
 @command("updateSubGroup")
@@ -84,11 +85,17 @@ async def update_sub_group(
     shell: Shell, broker_addr: str | None, cluster: str | None, config: SubscriptionGroupConfig
 ) -> None:
     check_target(broker_addr, cluster)
+    made = False
     async with shell.admin() as admin:
-        for address in await masters(admin, broker_addr, cluster):
-            await admin.create_subscription_group(address, config)
+        async for address in each(
+            shell,
+            await masters(shell, admin, broker_addr, cluster),
+            lambda address: admin.create_subscription_group(address, config),
+        ):
             shell.out.line(f"create subscription group to {address} success.")
-    shell.out.text(subscription_group_text(config))
+            made = True
+    if made:
+        shell.out.text(subscription_group_text(config))
 
 
 @command("deleteSubGroup")
@@ -110,17 +117,22 @@ async def delete_sub_group(
     check_target(broker_addr, cluster)
     where = f" in cluster [{cluster}]" if broker_addr is None else ""
     async with shell.admin() as admin:
-        for address in await masters(admin, broker_addr, cluster):
-            await admin.delete_subscription_group(address, group, remove_offset=remove_offset)
+        addresses = await masters(shell, admin, broker_addr, cluster)
+        async for address in each(
+            shell,
+            addresses,
+            lambda address: admin.delete_subscription_group(
+                address, group, remove_offset=remove_offset
+            ),
+        ):
             shell.out.line(
                 f"delete subscription group [{group}] from broker [{address}]{where} success."
             )
         if broker_addr is not None or cluster is None:
             return
         for topic in (retry_topic(group), dlq_topic(group)):
-            await admin.delete_topic(topic, cluster)
-            shell.out.line(f"delete topic [{topic}] from cluster [{cluster}] success.")
-            shell.out.line(f"delete topic [{topic}] from NameServer success.")
+            masters_now = await admin.masters_of(cluster)
+            await delete_everywhere(shell, admin, topic, cluster, masters_now)
 
 
 @command("getConsumerConfig", json=True)

@@ -58,7 +58,9 @@ async def _change_perm(
     broker_name: str,
     change: Callable[[str, str], Awaitable[int]],
 ) -> None:
-    """Every name server, whatever the others say. One that has no such broker says 0."""
+    """Every name server, whatever the others say. One that has no such broker says 0; where all
+    do, nothing was done."""
+    topics: list[int] = []
     for address in admin.name_server_addresses:
         what = f"{verb} write perm of broker[{broker_name}] in name server[{address}]"
         try:
@@ -68,6 +70,9 @@ async def _change_perm(
             shell.warn(error)
         else:
             shell.out.line(f"{what} OK, {count}")
+            topics.append(count)
+    if topics and not any(topics):
+        shell.warn(f"no topic of a broker {broker_name} is known there: nothing has changed")
 
 
 @command("getNamesrvConfig", json=True)

@@ -30,6 +30,7 @@ from ..command import (
 from ..java_text import cut, hash_order, millis_text, topic_config_text
 from ..output import Layout, Output
 from ..shell import CommandFailed, Shell, WrongUsage
+from ..targets import each, masters_in
 
 QUEUE_NUMS: Final = 8
 DASHES: Final = 158
@@ -118,13 +119,14 @@ class _Shape(NamedTuple):
 async def update_topic(
     shell: Shell, broker_addr: str | None, cluster: str | None, topic: str, shape: _Shape
 ) -> None:
-    config = shape.of(topic)
+    config, made = shape.of(topic), True
     async with shell.admin() as admin:
         if broker_addr is not None:
             await _update_on_broker(shell.out, admin, broker_addr, config)
         elif cluster is not None:
-            await _update_on_cluster(shell.out, admin, cluster, config)
-    shell.out.text(topic_config_text(config))
+            made = await _update_on_cluster(shell, admin, cluster, config)
+    if made:
+        shell.out.text(topic_config_text(config))
 
 
 async def _update_on_broker(out: Output, admin: Admin, address: str, config: TopicConfig) -> None:
@@ -135,13 +137,20 @@ async def _update_on_broker(out: Output, admin: Admin, address: str, config: Top
     out.line(f"create topic to {address} success.")
 
 
-async def _update_on_cluster(out: Output, admin: Admin, cluster: str, config: TopicConfig) -> None:
-    for address in await admin.masters_of(cluster):
-        await admin.create_topic_on(address, config)
+async def _update_on_cluster(shell: Shell, admin: Admin, cluster: str, config: TopicConfig) -> bool:
+    """Whether there is a broker that has it now. It is ordered once all have it."""
+    made, out = False, shell.out
+    async for address in each(
+        shell,
+        await masters_in(shell, admin, cluster),
+        lambda address: admin.create_topic_on(address, config),
+    ):
         out.line(f"create topic to {address} success.")
-    if config.order:
+        made = True
+    if config.order and not shell.failed:
         conf = await admin.set_order_on_cluster(config.topic_name, cluster, config.write_queue_nums)
         out.text(f"set cluster orderConf. isOrder=true, orderConf=[{conf}]")
+    return made
 
 
 @command("deleteTopic")
@@ -156,9 +165,25 @@ async def _update_on_cluster(out: Output, admin: Admin, cluster: str, config: To
 )
 async def delete_topic(shell: Shell, topic: str, cluster: str) -> None:
     async with shell.admin() as admin:
-        for address in await admin.masters_of(cluster):
-            await admin.delete_topic_in_broker(address, topic)
+        await delete_everywhere(
+            shell, admin, topic, cluster, await masters_in(shell, admin, cluster)
+        )
+
+
+async def delete_everywhere(
+    shell: Shell, admin: Admin, topic: str, cluster: str, addresses: list[str]
+) -> None:
+    """Name servers hear of it where only some brokers have deleted it, too: nobody else tells them
+    that these have it no more."""
+    deleted = [
+        address
+        async for address in each(
+            shell, addresses, lambda address: admin.delete_topic_in_broker(address, topic)
+        )
+    ]
+    if not shell.failed:
         shell.out.line(f"delete topic [{topic}] from cluster [{cluster}] success.")
+    if deleted:
         await admin.delete_topic_in_name_servers(topic, cluster)
         shell.out.line(f"delete topic [{topic}] from NameServer success.")
 
@@ -174,19 +199,26 @@ async def update_topic_perm(
     async with shell.admin() as admin:
         found = await admin.topic_config_on(topic, broker_addr)
         if cluster is not None:
-            masters = await admin.masters_of(cluster)
+            masters = await masters_in(shell, admin, cluster)
             found = {address: config for address, config in found.items() if address in masters}
             if not found:
                 raise CommandFailed(f"no master of the cluster {cluster} has the topic {topic}")
-        for address, config in found.items():
-            if config.perm == perm:
+        wanted = {
+            address: msgspec.structs.replace(config, perm=perm) for address, config in found.items()
+        }
+
+        async def update(address: str) -> None:
+            if wanted[address] != found[address]:
+                await admin.create_topic_on(address, wanted[address])
+
+        async for address in each(shell, list(found), update):
+            old = found[address].perm
+            if old == perm:
                 shell.out.line("new perm equals to the old one!")
                 continue
-            changed = msgspec.structs.replace(config, perm=perm)
-            await admin.create_topic_on(address, changed)
-            shell.out.line(f"update topic perm from {config.perm} to {perm} in {address} success.")
+            shell.out.line(f"update topic perm from {old} to {perm} in {address} success.")
             if broker_addr is not None:
-                shell.out.line(f"{topic_config_text(changed)}.")
+                shell.out.line(f"{topic_config_text(wanted[address])}.")
 
 
 @command("topicClusterList", json=True)
