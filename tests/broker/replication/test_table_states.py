@@ -51,6 +51,7 @@ async def asked(pair: Pair) -> int:
     """In a round, for how many tables; the slave has the master's then."""
     pair.network.asked.clear()
     await pair.once()
+    await pair.synced()  # progress counts when what came of it is on the disk
     assert tables_of(pair.slave) == tables_of(pair.master)
     return len(pair.network.asked)
 
