@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,6 +45,8 @@ _MAX_UNIT: Final = 32767
 _MAX_OFFSET: Final = _MAX_ADDRESS - _BASE
 MAX_BITMAP_SIZE: Final = _MAX_UNIT - EXT_HEAD.size
 _RESERVE_AHEAD: Final = 64 << 10
+_READ_AHEAD: Final = 1024
+"""Some thirty units of the usual size."""
 _SPACE: Final = ("filter bitmaps", "space")
 _READ: Final = ("filter bitmaps", "read")
 
@@ -70,7 +73,7 @@ class ExtUnit(NamedTuple):
 class ConsumeQueueExt:
     """The extension of one queue. One thread writes."""
 
-    __slots__ = ("_file", "_limit", "_outages", "end", "files", "flushed")
+    __slots__ = ("_ahead", "_file", "_limit", "_outages", "end", "files", "flushed")
 
     def __init__(self, files: MappedFileQueue, outages: Outages) -> None:
         self.files: Final = files
@@ -82,6 +85,8 @@ class ConsumeQueueExt:
         self._file: MappedFile | None = None
         self._limit = 0
         """Up to where it may go without asking."""
+        self._ahead = 0, b""
+        """What was read last of a file that is not mapped, and where in the range that begins."""
 
     # -- writing
 
@@ -130,6 +135,7 @@ class ConsumeQueueExt:
         start = self.end - self.end % self.files.file_size
         stop = min(max(self.end + _RESERVE_AHEAD, self.end + size), start + self.files.file_size)
         file = self.files.reserve(self.end, stop)
+        file.random = True  # no descriptor is kept
         file.map_now()
         self._file, self._limit = file, min(file.start + file.reserved, file.end - _END_BLANK)
 
@@ -140,7 +146,11 @@ class ConsumeQueueExt:
         offset = address - _BASE
         file = self.files.find(offset) if is_ext_address(address) and offset < self.end else None
         try:
-            unit = None if file is None else _unit_in(file.read, file.size, offset - file.start)
+            unit = (
+                None
+                if file is None
+                else _unit_in(partial(self._read, file), file.size, offset - file.start)
+            )
         except StoreFileError as error:
             self._outages.occurs(
                 log, _READ, "filter bitmaps are not used, all messages are looked at: %s", error
@@ -148,14 +158,29 @@ class ConsumeQueueExt:
             return None
         return None if unit is None else unit[1]
 
+    def _read(self, file: MappedFile, position: int, length: int) -> bytes:
+        """Of a file that is not mapped with some units that follow, for whoever reads on: opening
+        it for each costs three times as much as all else."""
+        if file.mapped:
+            return file.read(position, length)
+        at = file.start + position
+        begin, data = self._ahead
+        if not begin <= at <= at + length <= begin + len(data):
+            begin, data = at, file.read_unmapped(position, max(length, _READ_AHEAD))
+            data = data[: self.end - at]  # there is nothing behind that yet
+            self._ahead = begin, data
+        return data[at - begin : at - begin + length]
+
     # -- opening, recovery, deleting
 
     def load(self) -> None:
         """Take in the files; the end is only known after ``cut``. Raises StoreFileError for files
         that do not fit."""
         self.files.load(derived=True)
+        for file in self.files.files:
+            file.random = True
         self.end = self.flushed = self.files.end
-        self._file, self._limit = None, 0
+        self._forget()
 
     def cut(self, last: int | None) -> bool:
         """Everything behind the unit at the address ``last`` is forgotten, all of it without one
@@ -176,7 +201,7 @@ class ConsumeQueueExt:
             end = offset + found[0]
         self.end = end
         self.flushed = min(self.flushed, end)
-        self._file, self._limit = None, 0
+        self._forget()
         return True
 
     def finish(self) -> None:
@@ -212,13 +237,17 @@ class ConsumeQueueExt:
     def clear(self) -> None:
         """Delete all units (destroy)."""
         self.files.delete()
-        self.end = self.flushed = self._limit = 0
-        self._file = None
+        self.end = self.flushed = 0
+        self._forget()
 
     def close(self) -> None:
-        """Unmap; the units can be read again, which maps again."""
-        self._file, self._limit = None, 0
+        """Unmap; the units can be read again."""
+        self._forget()
         self.files.close()
+
+    def _forget(self) -> None:
+        """The next unit and the next reader look for their files."""
+        self._file, self._limit, self._ahead = None, 0, (0, b"")
 
 
 def _unit_in(

@@ -4,9 +4,11 @@ messages."""
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +368,29 @@ def test_an_extension_that_cannot_be_read_keeps_no_message_back(
     crash(store)
     store = extended(tmp_path, mapped_file_size_consume_queue=2000)
     check(store, 40)
+    store.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_it_keeps_no_descriptor(tmp_path: Path) -> None:
+    """There may be tens of thousands, and connections need them."""
+    store = extended(tmp_path)
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    for queue_id in range(20):
+        put_ok(store, queue_id=queue_id, properties={"TAGS": "t1"})
+    assert descriptors() <= before + 3
+    store.close()
+    store = extended(tmp_path)
+    before = descriptors()
+    for queue_id in range(20):
+        for _ in range(20):
+            found = store.get("T", queue_id, 0, tags=frozenset({tags_code("t1")}))
+            assert found.count == 1
+    assert descriptors() <= before + 3
     store.close()
 
 
