@@ -281,7 +281,7 @@ class IndexFiles:
         """Where messages with a hash lie that were stored in a range of time, the newest first;
         ``None``: see IndexFile."""
         for entry in self._entries[::-1]:
-            if not entry.table.overlaps(begin, end):
+            if entry not in self._entries or not entry.table.overlaps(begin, end):
                 continue
             for phy_offset in entry.table.find(hashed, begin, end):
                 yield phy_offset

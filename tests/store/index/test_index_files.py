@@ -169,6 +169,21 @@ def test_files_expire_with_the_log_but_never_the_last_one(tmp_path: Path) -> Non
     assert [file.path for file in store._index.drop_expired(1 << 60)] == paths[1:2]
 
 
+def test_a_file_that_expires_during_a_query_ends_no_query(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(3 * ITEMS):
+        send(store, number % 2)
+    build(store)
+    query = store.query.steps("T", "u1", 64, *FOREVER)
+    next(query)
+    for file in store._index.drop_expired(store.max_phy_offset):
+        file.delete()
+    found = at_once(query)
+    assert 8 <= len(decode_messages(found.records)) < 64
+    assert len(files_of(tmp_path)) == 1
+    store.close()
+
+
 def test_foreign_files_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = open_store(tmp_path)
     send(store, 1)
