@@ -63,7 +63,13 @@ class PosixDisk(Disk):
         os.ftruncate(fd, size)
 
     def read(self, fd: int, length: int, position: int) -> bytes:
-        return os.pread(fd, length, position)
+        data = os.pread(fd, length, position)
+        while 0 < len(data) < length:  # a bad sector may follow, or a network bring less
+            more = os.pread(fd, length - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         return os.preadv(fd, (buffer,), position)

@@ -133,6 +133,28 @@ def test_what_was_written_is_in_memory_and_what_never_was_is_not(tmp_path: Path)
     file.close()
 
 
+def test_a_read_that_gets_less_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does in front of a bad sector, and may on a network: nobody has cut the file."""
+    real, bad = os.pread, 2 * SIZE
+
+    def pread(fd: int, length: int, position: int) -> bytes:
+        if position >= bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(fd, min(length, 100, bad - position), position)
+
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
+    data = bytes(range(250)) * 4
+    file.write(SIZE - 1000, data)
+    monkeypatch.setattr(os, "pread", pread)
+    assert file.read_unmapped(SIZE - 1000, 2000) == data
+    assert file.read(SIZE - 1000, 990) == data[:990]
+    bad = SIZE - 500
+    assert file.read(SIZE - 1000, 500) == data[:500]
+    with pytest.raises(StoreFileError, match="cannot be read: Input/output error"):
+        file.read(SIZE - 1000, 600)
+    file.close()
+
+
 class ClosingDisk(PosixDisk):
     """Others have a turn while a mapping or a descriptor is closed: the interpreter lets them."""
 
