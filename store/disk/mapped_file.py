@@ -207,6 +207,22 @@ class MappedFile:
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
 
+    def read_what_is_left(self, position: int, length: int) -> bytes:
+        """As ``read_unmapped``, with zeros in the place of pages that are on bad sectors: for who
+        puts something else there."""
+        page, left = self._disk.page_size, []
+        with self._opened() as fd:
+            for start in range(position - position % page, position + length, page):
+                at, stop = max(start, position), min(start + page, position + length)
+                try:
+                    data = self._disk.read(fd, stop - at, at)
+                except OSError as error:
+                    if error.errno != errno.EIO:
+                        raise
+                    data = bytes(stop - at)
+                left.append(self._whole(data, at, stop - at))
+        return b"".join(left)
+
     def read_to_page_end(self, position: int, length: int) -> tuple[bytes, bool]:
         """The same, with all that follows in the last page; and whether the file has nothing but
         zeros behind that."""

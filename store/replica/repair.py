@@ -148,7 +148,9 @@ def fetch_again(
         phy_offset,
         end,
         (file.start, file.end),
-        lambda at, length: bytes_over_files(log.files.find, at, length, MappedFile.read_unmapped),
+        lambda at, length: bytes_over_files(
+            log.files.find, at, length, MappedFile.read_what_is_left
+        ),
         stream_from,
         intact=intact_beside(phy_offset, end, log.min_phy_offset, log.max_phy_offset, damaged),
     )
@@ -163,7 +165,7 @@ def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
         raise RepairError("it is not there any more")
     if (problem := problem_of(record, 0, len(record), phy_offset)) is not None:
         raise DamagedThereTooError(problem, {}, {phy_offset: len(record)})
-    mine = file.read_unmapped(phy_offset - file.start, len(record))
+    mine = file.read_what_is_left(phy_offset - file.start, len(record))
     if mine == record:  # what is wrong with it shows by what lies behind it
         raise DamagedThereTooError("it is the same", {}, {phy_offset: len(record)})
     try:

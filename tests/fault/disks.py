@@ -37,6 +37,33 @@ class BrokenDisk(PosixDisk):
         super().sync(fd)
 
 
+class BadSectorDisk(PosixDisk):
+    """A page of a file cannot be read, nor written in part, until it is written as a whole."""
+
+    def __init__(self) -> None:
+        self.bad: dict[str, int] = {}
+        """Where it begins, by the ends of paths."""
+
+    def read(self, fd: int, length: int, position: int) -> bytes:
+        _, at = self._bad_of(fd)
+        if at is not None and position < at + self.page_size and at < position + length:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(fd, length, position)
+
+    def write(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        name, at = self._bad_of(fd)
+        if at is not None and position < at + self.page_size and at < position + len(data):
+            if position > at or position + len(data) < at + self.page_size:
+                raise OSError(errno.EIO, "Input/output error")
+            del self.bad[name]
+        return super().write(fd, data, position)
+
+    def _bad_of(self, fd: int) -> tuple[str, int | None]:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        name = next((name for name in self.bad if path.endswith(name)), "")
+        return name, self.bad.get(name)
+
+
 class PowerCut(Exception):
     """The power failed in the middle of something."""
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from ...fault.damage import LOG_FILE, flip, log_file_of
+from ...fault.disks import BadSectorDisk
 from ...sim import ManualClock
 from ...store.replica.replica_port import replica_of
-from ...store.replica.replica_world import open_slave
+from ...store.replica.replica_world import open_slave, replicate
+from ...store.services.test_scrub import in_a_loop
 from ...store.world import bodies_of, crash, open_store, put_ok
 from .mending_scenes import (
     BAD,
@@ -182,5 +184,28 @@ def test_a_lost_sector_takes_the_end_of_the_record_before_along(tmp_path: Path) 
     assert slave.damage.places == {}
     end = master.max_phy_offset
     assert slave.read(0, end) == master.read(0, end)
+    master.close()
+    slave.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_cannot_be_read_comes_from_the_master(tmp_path: Path, clean: bool) -> None:
+    """A bad sector: once it is written the disk has another one for it."""
+    master = open_store(tmp_path / "master")
+    for number in range(60):
+        put_ok(master, body=b"%02d" % number + b"x" * 300)
+    disk = BadSectorDisk()
+    slave = open_slave(tmp_path / "slave", disk=disk)
+    replicate(master, slave)
+    slave.flush.save()
+    disk.bad = {f"commitlog/{8192:020d}": 4096}
+    in_a_loop(slave)
+    assert slave.damage.places == {8192: 8192}
+    with replica_of(tmp_path / "master") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert slave.damage.places == disk.bad == {}
+    slave.close() if clean else crash(slave)
+    slave = open_slave(tmp_path / "slave")
+    assert bodies_of(slave) == bodies_of(master)
     master.close()
     slave.close()
