@@ -145,9 +145,9 @@ def test_what_cannot_be_a_queue_is_left_alone(
 ) -> None:
     """Of a version 5 with a longer name, or somebody's copy."""
     bodies = filled(tmp_path)
-    for kind in (b"consumequeue", b"consumequeue_ext"):
-        path = os.path.join(bytes(tmp_path), kind, name)
-        shutil.copytree(bytes(tmp_path / "consumequeue/T/0"), path)
+    for kind in ("consumequeue", "consumequeue_ext"):
+        path = tmp_path / kind / os.fsdecode(name)
+        shutil.copytree(tmp_path / "consumequeue/T/0", path)
     before = len(os.listdir(path))
     store = open_store(tmp_path, enable_consume_queue_ext=True)
     assert sum("no queue of a topic, left alone" in line for line in caplog.messages) == 1
@@ -171,7 +171,8 @@ def test_what_a_file_system_keeps_for_itself_is_left_alone(shared_path: Path, pl
         assert bodies_of(store) == bodies
         store.close()
         seen = StoreDirectory(root)
-        assert seen.log_files().problems == list(seen.foreign_queues()) == []
+        assert seen.log_files().problems == []
+        assert list(seen.foreign_queues()) == []
 
 
 # -- permissions
