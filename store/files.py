@@ -75,6 +75,7 @@ def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
     else:
         files = MappedFileQueue.on_paths(paths, read_only, size, disk)
     files.makes_folders = False  # they are made when the store is opened
+    files.two_reserve = True
     return files
 
 

@@ -34,6 +34,7 @@ _MADV_POPULATE_WRITE: Final = 23
 _MS_SYNC: Final = 4
 _STEP: Final = 1 << 20
 _ZEROS: Final = bytes(_STEP)
+_NOBODY_ELSE: Final = contextlib.nullcontext()
 
 
 class MappedFile:
@@ -41,7 +42,7 @@ class MappedFile:
 
     __slots__ = (
         "_disk", "_map", "_reading", "_where", "_writing", "deleted", "random", "reserved", "size",
-        "solid", "start",
+        "solid", "start", "turns",
     )  # fmt: skip
 
     def __init__(self, path: str | Path, size: int, disk: Disk) -> None:
@@ -60,6 +61,9 @@ class MappedFile:
         (``bare_mapping``), and only the page that is needed is brought in. Else the system reads
         ahead, up to some megabytes, through the holes of a new file as well, and that is the work
         of whoever writes its first byte."""
+        self.turns: contextlib.AbstractContextManager[object] = _NOBODY_ELSE
+        """Held while space is reserved, where two threads do that. A system without such a call
+        reads what is there, and writes it: bytes that somebody stored in between would be gone."""
         self._disk: Final = disk
         self._map: Any = None
         self._writing: int | None = None
@@ -285,10 +289,13 @@ class MappedFile:
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
         upto = min(upto, self.size)
-        if upto > self.reserved:
-            with self._opened() as fd:
-                self._disk.allocate(fd, self.reserved, upto - self.reserved)
-            self.reserved = max(self.reserved, upto)  # two threads may have reserved
+        if upto <= self.reserved:
+            return
+        with self.turns:
+            if upto > self.reserved:
+                with self._opened() as fd:
+                    self._disk.allocate(fd, self.reserved, upto - self.reserved)
+                self.reserved = max(self.reserved, upto)
             if self.mapped:
                 self.solid = max(self.solid, self.reserved)
 

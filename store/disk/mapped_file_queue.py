@@ -49,6 +49,7 @@ class MappedFileQueue:
         "full",
         "makes_folders",
         "new_files",
+        "two_reserve",
         "wrong_length",
     )
 
@@ -68,6 +69,8 @@ class MappedFileQueue:
         self.makes_folders: bool = True
         """``make`` does, where there is none. If not, a folder that is moved, or not mounted any
         more, is no reason to go on in another one, of which the next start knows nothing."""
+        self.two_reserve: bool = False
+        """A thread reserves space in the files, and so does their writer."""
         self.disk: Final = disk
         self._others: tuple[Path, ...] = ()
         self._read_only: frozenset[Path] = frozenset()
@@ -172,7 +175,7 @@ class MappedFileQueue:
                     self.wrong_length = self.wrong_length or error
                     has_content = True
                 if has_content:
-                    files.append(MappedFile(at, self.file_size, self.disk))
+                    files.append(self._taking_turns(MappedFile(at, self.file_size, self.disk)))
                 else:
                     empty.append(at)
             for at in empty:
@@ -253,7 +256,12 @@ class MappedFileQueue:
         folder = self.directory_of(start)
         if not self.makes_folders and not self.disk.is_directory(folder):
             raise StoreFileError(folder, "is gone, messages that belong there go nowhere else")
-        return MappedFile.create(folder, start, self.file_size, self.disk)
+        return self._taking_turns(MappedFile.create(folder, start, self.file_size, self.disk))
+
+    def _taking_turns(self, file: MappedFile) -> MappedFile:
+        if self.two_reserve:
+            file.turns = self.disk.new_lock()
+        return file
 
     def make_named(self, start: int) -> MappedFile:
         """The same, with a name that outlives a power failure. For a worker thread."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
 
-from ..world import crash, put_ok
+from ..world import bodies_of, crash, open_store, put_ok
 from .flush_world import Running
 
 STEP = 16 << 20
@@ -112,6 +114,57 @@ def test_without_warming_its_beginning_is_ready(tmp_path: Path) -> None:
 
     running.run(script)
     running.store.close()
+
+
+class OldDisk(PosixDisk):
+    """Has no call that reserves space: the C library looks at the last byte of each block, and
+    writes a zero where there is one. So does ours where there is no such library."""
+
+    def __init__(self) -> None:
+        self.looked, self.goes_on = threading.Event(), threading.Event()
+
+    def allocate(self, fd: int, offset: int, length: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            super().allocate(fd, offset, length)
+            return
+        at = offset + 4095
+        is_zero = os.pread(fd, 1, at) == b"\0"
+        self.looked.set()
+        self.goes_on.wait()
+        if is_zero:
+            os.pwrite(fd, b"\0", at)
+
+    def new_lock(self) -> Any:
+        disk, lock = self, threading.Lock()
+
+        class Asked:
+            def __enter__(self) -> None:
+                if not lock.acquire(blocking=False):
+                    disk.goes_on.set()
+                    lock.acquire()
+
+            def __exit__(self, *_: object) -> None:
+                lock.release()
+
+        return Asked()
+
+
+def test_nothing_is_written_where_a_thread_reserves_space(tmp_path: Path) -> None:
+    disk = OldDisk()
+    store = open_store(tmp_path, disk, mapped_file_size_commit_log=3 * STEP)
+    body = b"x" * 4_000_000
+    put_ok(store, body=body)
+    file = store._log.current
+    assert file is not None
+    thread = threading.Thread(target=store._allocation._extend, args=(file, STEP + 4096))
+    thread.start()
+    disk.looked.wait()
+    for _ in range(5):
+        put_ok(store, body=body)  # the writer was faster
+    disk.goes_on.set()
+    thread.join()
+    assert bodies_of(store) == [body] * 6
+    store.close()
 
 
 @pytest.mark.parametrize(
