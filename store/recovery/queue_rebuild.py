@@ -269,7 +269,9 @@ class QueueRebuild:
         return code
 
     def _plain_code(self, request: DispatchRequest) -> int:
-        """The tags code of a record, or when it is to be delivered."""
+        """The tags code of a record, or when it is to be delivered. All that a unit in front of the
+        last one may get: a start finds by that one where extensions end, and gives what lies behind
+        to the next message."""
         in_schedule = request.topic == TopicName.SCHEDULE and not isinstance(request, NamedRequest)
         code = self._delivery_time(request) if in_schedule else None
         return tags_code_of(request.properties) if code is None else code

@@ -126,8 +126,6 @@ class ReplicaQueues(QueueRebuild):
                 self._append(queue, each)
 
     def _fill_in(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
-        """Without an extension: a start finds where those end by the unit that is the last one, and
-        what lies behind that goes to the next message."""
         unit = CQ_UNIT.pack(request.phy_offset, request.size, self._plain_code(request))
         fill_in(queue, request.queue_offset, unit)
 
