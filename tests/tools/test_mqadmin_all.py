@@ -144,7 +144,7 @@ DOING: dict[str, str | None] = {
     "updateTopic -b {b} -t GoldOrder -r 4 -w 3 -o true": "17 106 101 100",
     "updateTopic -b {b} -t GoldToDelete -r 1 -w 1": "17",
     "updateTopicPerm -b {b} -t GoldToDelete -p 4": "105 17",
-    "updateTopicPerm -c DefaultCluster -t GoldToDelete -p 4": "105 106",
+    "updateTopicPerm -c DefaultCluster -t GoldToDelete -p 4": "105 106 351",
     "updateTopicPerm -c DefaultCluster -t GoldToDelete -p 6": "105 106 17",
     "updateOrderConf -t GoldToDelete -m put -v broker-g:4": "100",
     "updateOrderConf -t GoldToDelete -m get": "101",

@@ -115,6 +115,19 @@ def test_unit_flags(admin: MqAdmin, cluster: LocalCluster) -> None:
     assert "perm=-W-, topicFilterType=SINGLE_TAG, topicSysFlag=3, order=false]" in printed.out
 
 
+def test_the_permission_that_counts_is_the_brokers(
+    admin: MqAdmin, cluster: LocalCluster, topic: str
+) -> None:
+    """A name server that keeps producers away says of every topic that it can only be read."""
+    admin("wipeWritePerm", "-b", "broker-g")
+    try:
+        printed = admin("updateTopicPerm", "-c", "DefaultCluster", "-t", topic, "-p", "4")
+    finally:
+        admin("addWritePerm", "-b", "broker-g")
+    address = cluster.broker_address
+    assert printed.out == f"update topic perm from 6 to 4 in {address} success.\n"
+
+
 def test_topic_list(admin: MqAdmin, topic: str) -> None:
     printed = admin("topicList")
     assert printed.code == 0

@@ -203,22 +203,25 @@ async def update_topic_perm(
             found = {address: config for address, config in found.items() if address in masters}
             if not found:
                 raise CommandFailed(f"no master of the cluster {cluster} has the topic {topic}")
-        wanted = {
-            address: msgspec.structs.replace(config, perm=perm) for address, config in found.items()
-        }
 
         async def update(address: str) -> None:
-            if wanted[address] != found[address]:
-                await admin.create_topic_on(address, wanted[address])
+            """The route says less than the broker has while that takes no messages
+            (``brokerPermission``), and after ``wipeWritePerm``."""
+            if found[address].perm == perm:
+                own = await admin.topic_config(address, topic)
+                found[address] = own or found[address]
+            if found[address].perm != perm:
+                changed = msgspec.structs.replace(found[address], perm=perm)
+                await admin.create_topic_on(address, changed)
 
         async for address in each(shell, list(found), update):
-            old = found[address].perm
-            if old == perm:
+            old = found[address]
+            if old.perm == perm:
                 shell.out.line("new perm equals to the old one!")
                 continue
-            shell.out.line(f"update topic perm from {old} to {perm} in {address} success.")
+            shell.out.line(f"update topic perm from {old.perm} to {perm} in {address} success.")
             if broker_addr is not None:
-                shell.out.line(f"{topic_config_text(wanted[address])}.")
+                shell.out.line(f"{topic_config_text(msgspec.structs.replace(old, perm=perm))}.")
 
 
 @command("topicClusterList", json=True)
