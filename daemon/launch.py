@@ -8,8 +8,8 @@ cancelled. ``main`` does the rest:
 * a value comes from the command line, else from the file given with ``-c``, else from the Record's
   default;
 * an unknown name in the file is logged, a value that its property cannot take refuses to start;
-* SIGTERM and SIGINT cancel the coroutine, which cleans up in its ``finally``; a second SIGINT ends
-  the process at once;
+* SIGTERM, SIGINT and SIGHUP (its terminal is gone; not under ``nohup``) cancel the coroutine, which
+  cleans up in its ``finally``; a second SIGINT ends the process at once;
 * it may have as many files and connections open as the system allows it to (``descriptors``);
 * exit code 0 after a clean stop; 1 after one line that says what failed, 2 where that is the
   command line. Only a bug leaves a traceback.
@@ -433,10 +433,12 @@ async def _serve_until_signal(daemon: Daemon, settings: Settings) -> None:
 
 @contextmanager
 def _signals_go_to(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT, on the event loop; on Windows, whose loops cannot, from the interpreter's
-    handler."""
+    """Those that ask to stop, on the event loop; on Windows, whose loops cannot, from the
+    interpreter's handler."""
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        numbers.append(signal.SIGHUP)
     try:
         for number in numbers:
             loop.add_signal_handler(number, stop, number)

@@ -235,7 +235,7 @@ def test_a_bug_is_loud() -> None:
     assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_cleanly(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     steps = []
 
@@ -249,6 +249,22 @@ def test_a_signal_stops_cleanly(number: signal.Signals, capsys: pytest.CaptureFi
     assert main(daemon(serve), []) == 0
     assert steps == ["cleaned up"]
     assert f"stopping signal={number.name}" in capsys.readouterr().err
+
+
+def test_under_nohup_a_terminal_that_is_gone_stops_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def serve(_settings: Settings) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert main(daemon(serve), []) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert "stopping" not in capsys.readouterr().err
 
 
 def test_a_cancellation_that_no_signal_asked_for_is_no_clean_stop() -> None:
