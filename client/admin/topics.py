@@ -207,10 +207,22 @@ class TopicOperations(NameServerOperations):
 
     async def delete_topic(self, topic: str, cluster: str) -> None:
         """Delete a topic on every master of a cluster, then in the name servers. A topic that
-        nobody has is no error."""
-        for address in await self.masters_of(cluster):
-            await self.delete_topic_in_broker(address, topic)
-        await self.delete_topic_in_name_servers(topic, cluster)
+        nobody has is no error.
+
+        All are asked, and the name servers told where one has done it, before the error of the
+        first one that refused is raised. Raises ``ConfigError`` for an unknown cluster,
+        ``NoRouteError`` without a master.
+        """
+        masters = await self._all_masters(cluster)
+        outcomes = await asyncio.gather(
+            *(self.delete_topic_in_broker(address, topic) for address in masters),
+            return_exceptions=True,
+        )
+        if None in outcomes:
+            await self.delete_topic_in_name_servers(topic, cluster)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
 
     async def delete_topic_in_broker(self, address: str, topic: str) -> None:
         """Delete it on one master. The name servers still know it."""

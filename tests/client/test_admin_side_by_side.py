@@ -14,7 +14,12 @@ from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList
-from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from aiorocketmq.remoting.protocol.bodies.route import (
+    BrokerData,
+    ClusterInfo,
+    QueueData,
+    TopicRouteData,
+)
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
@@ -127,6 +132,46 @@ def test_hundreds_are_not_asked_at_once() -> None:
 
         assert await admin._each(question, range(200)) == list(range(200))
         assert most == AT_ONCE
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("refusing", [{}, {0}, {1}, {0, 1, 2}])
+def test_a_topic_is_deleted_wherever_it_can_be(refusing: set[int]) -> None:
+    """Who has deleted it is no broker of it any more: name servers hear that of nobody else."""
+
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        told: list[str] = []
+
+        def delete(_request: object, _body: Body, _ctx: Context) -> Reply:
+            told.append("broker")
+            return Reply(1 if len(told) - 1 in refusing else 0)
+
+        def forget(_request: object, _body: Body, _ctx: Context) -> Reply:
+            told.append("name server")
+            return Reply()
+
+        def cluster(_request: object, _body: Body, _ctx: Context) -> Reply:
+            table = {each.broker_name: each for each in many_brokers(BROKERS).broker_datas}
+            return Reply(
+                body=encode_body(
+                    ClusterInfo(broker_addr_table=table, cluster_addr_table={"C": tuple(table)})
+                )
+            )
+
+        handlers = {
+            RequestCode.DELETE_TOPIC_IN_BROKER: delete,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: forget,
+            RequestCode.GET_BROKER_CLUSTER_INFO: cluster,
+        }
+        broker.owner = SimOwner(Dispatcher(handlers), clock=broker.clock)
+        if refusing:
+            with pytest.raises(BrokerError):
+                await admin.delete_topic("T", "C")
+        else:
+            await admin.delete_topic("T", "C")
+        last = [] if len(refusing) == BROKERS else ["name server"]
+        assert told == ["broker"] * BROKERS + last
 
     run(scenario)
 
