@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, steady_ms
 from ...remoting.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from ...remoting.slices import Steps
 
@@ -50,7 +50,7 @@ _WINDOWS: Final = (MINUTE, HOUR, DAY)
 
 class Series(msgspec.Struct, eq=False):
     """The snapshots of one counter, per window one array of ``time_ms, value, calls`` over and
-    over: there may be many.
+    over: there may be many. The time is one that never jumps (``steady_ms``): a rate is per second.
 
     ``seen`` is the tick at which the counter was there last.
     """
@@ -120,7 +120,7 @@ class StatsWindows:
     def steps(self) -> Iterator[None]:
         """One tick, a counter per step."""
         self._tick += 1
-        tick, now_ms = self._tick, self._clock.time_ms()
+        tick, now_ms = self._tick, steady_ms(self._clock)
         due = [index for index, window in enumerate(_WINDOWS) if tick % window.ticks == 0]
         for source in self._sources:
             for name, key, value, calls in source():

@@ -116,6 +116,20 @@ def test_a_counter_that_begins_anew_has_no_rate_below_zero(between: int | None) 
         assert data.stats_minute == BrokerStatsItem(sum=value, tps=0.5, avgpt=1.0)
 
 
+@pytest.mark.parametrize("seconds", [-55, 3600])
+def test_a_clock_that_is_put_changes_no_rate(seconds: float) -> None:
+    clock, value = ManualClock(), 0
+    windows = StatsWindows(clock, [lambda: [("N", "a", value, value)]])
+    for number in range(7):
+        value += 10
+        if number == 3:
+            clock.put_forward(seconds)
+        ticks(windows, clock)
+    data = data_of(windows, "a")
+    assert data is not None
+    assert data.stats_minute == BrokerStatsItem(sum=60, tps=1.0, avgpt=1.0)
+
+
 def test_what_is_gone_is_forgotten() -> None:
     clock = ManualClock()
     counts: list[Count] = [("N", "a", 1, 1), ("N", "b", 1, 1)]
