@@ -139,11 +139,9 @@ def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | N
     """
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if file is not None:
-        from logging.handlers import RotatingFileHandler  # brings pickle and queue along
+        from .log_file import LogFileHandler  # not for others
 
-        handler = RotatingFileHandler(
-            file.path, maxBytes=file.max_bytes, backupCount=file.backups, encoding="utf-8"
-        )
+        handler = LogFileHandler(*file)
     handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     handler.addFilter(FloodFilter())
     root = logging.getLogger()

@@ -17,6 +17,8 @@ from aiorocketmq.daemon.logs import (
     set_up_logging,
 )
 
+from ..kept_logging import logging_as_before
+
 
 def record(message: str, *args: object, exc_info: bool = False) -> logging.LogRecord:
     info = sys.exc_info() if exc_info else None
@@ -142,3 +144,24 @@ def test_a_log_file_is_rotated(tmp_path: Path) -> None:
         json.loads(line) for file in tmp_path.iterdir() for line in file.read_text().splitlines()
     )
     assert "number=14" in path.read_text()
+
+
+def test_a_log_file_that_cannot_be_rotated_goes_on(tmp_path: Path) -> None:
+    """As in a folder of somebody else's: no line is lost, and it is tried again."""
+    path, in_the_way = tmp_path / "broker.log", tmp_path / "broker.log.1"
+    in_the_way.mkdir()
+    with logging_as_before():
+        set_up_logging("INFO", file=LogFile(str(path), max_bytes=1000, backups=1))
+        for number in range(LINES_PER_SECOND):
+            logging.getLogger("aiorocketmq.broker").info("line %d", number)
+        lines = path.read_text().splitlines()
+        assert [line for line in lines if " line " in line][-1].endswith(
+            f"line {LINES_PER_SECOND - 1}"
+        )
+        assert len([line for line in lines if " line " in line]) == LINES_PER_SECOND
+        assert sum("cannot be rotated" in line for line in lines) in (1, 2)
+        in_the_way.rmdir()
+        for number in range(LINES_PER_SECOND):
+            logging.getLogger("aiorocketmq.broker").info("later line %d", number)
+        logging.getLogger().handlers[0].close()
+    assert in_the_way.is_file()
