@@ -128,6 +128,15 @@ def test_the_permission_that_counts_is_the_brokers(
     assert printed.out == f"update topic perm from 6 to 4 in {address} success.\n"
 
 
+def test_offsets_that_are_not_there_are_not_cloned(
+    admin: MqAdmin, cluster: LocalCluster, topic: str
+) -> None:
+    admin("updateTopic", "-b", cluster.broker_address, "-t", retry_topic("GID_none"))
+    printed = admin("cloneGroupOffset", "-s", "GID_none", "-d", "GID_other", "-t", topic)
+    assert printed.code == 1
+    assert "the group GID_none has no offsets, so GID_other has got none" in printed.problem
+
+
 def test_topic_list(admin: MqAdmin, topic: str) -> None:
     printed = admin("topicList")
     assert printed.code == 0

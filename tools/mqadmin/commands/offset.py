@@ -186,7 +186,11 @@ async def clone_group_offset(
     shell: Shell, source: str, destination: str, topic: str, offline: str | None
 ) -> None:
     async with shell.admin() as admin:
-        await admin.clone_group_offsets(source, destination, topic)
+        if not await admin.clone_group_offsets(source, destination, topic):
+            raise CommandFailed(
+                f"the group {source} has no offsets, so {destination} has got none: it has "
+                "consumed nothing, or it broadcasts"
+            )
     shell.out.text(
         f"clone group offset success. srcGroup[{source}], destGroup=[{destination}], topic[{topic}]"
     )
