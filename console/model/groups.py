@@ -62,13 +62,18 @@ def groups_of_topics(topics: Iterable[str]) -> list[str]:
 
 
 def lags_of(tables: Iterable[ConsumeStatsList]) -> dict[str, tuple[int, float, int]]:
-    """Of all brokers together: group -> messages behind, consumed per second, number of topics."""
+    """Of all brokers together: group -> messages behind, consumed per second, number of topics. An
+    offset behind the end of its queue (the topic was made anew) takes nothing away from others."""
     found: dict[str, tuple[int, float, set[str]]] = {}
     for table in tables:
         for entry in table.consume_stats_list:
             for group, stats in entry.items():
                 lag, rate, topics = found.get(group, (0, 0.0, set()))
-                lag += sum(each.total_diff for each in stats)
+                lag += sum(
+                    max(0, at.broker_offset - at.consumer_offset)
+                    for each in stats
+                    for at in each.offset_table.values()
+                )
                 rate += sum(each.consume_tps for each in stats)
                 topics |= {queue.topic for each in stats for queue in each.offset_table}
                 found[group] = (lag, rate, topics)

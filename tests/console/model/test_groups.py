@@ -63,6 +63,11 @@ def test_all_brokers_together() -> None:
     assert lags_of(tables) == {"g": (6, 3.0, 1), "h": (0, 0.0, 0)}
 
 
+def test_a_group_that_is_ahead_in_one_queue_is_behind_in_others_all_the_same() -> None:
+    table = ConsumeStatsList(consume_stats_list=[{"g": [stats((Q0, 10, 4), (Q1, 0, 1000))]}])
+    assert lags_of([table]) == {"g": (6, 1.5, 1)}
+
+
 def test_the_furthest_behind_comes_first_and_the_systems_own_last() -> None:
     rows = rows_of(
         ["a", "b", "CID_RMQ_SYS_TRANS"], {"b": (5, 0.0, 1), "CID_RMQ_SYS_TRANS": (9, 0, 1)}
