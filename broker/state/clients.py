@@ -165,8 +165,9 @@ class ConsumerGroup(msgspec.Struct, eq=False):
         )
 
     def find(self, client_id: str) -> ClientChannel | None:
-        """The member of that id."""
-        return next((c for c in self.channels.values() if c.client_id == client_id), None)
+        """The member of that id, where it was heard last."""
+        found = (each for each in self.channels.values() if each.client_id == client_id)
+        return max(found, key=lambda each: each.heard_ms, default=None)
 
 
 class Expired(NamedTuple):

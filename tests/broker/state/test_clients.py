@@ -257,6 +257,19 @@ def test_others_have_their_turn_while_many_members_are_looked_at(
     assert [group.name for group in producers] == ["g6"]
 
 
+def test_a_client_that_came_back_is_where_it_was_heard_last() -> None:
+    """Its first connection was lost without a word, and the clock was put back."""
+    consumers, producers, a, b = Consumers(), Producers(), connection("a"), connection("b")
+    for at, time_ms, heard_ms in ((a, 9000, 0), (b, 1000, 10)):
+        one = ClientChannel(at, "one", LanguageCode.JAVA, 409, time_ms, heard_ms)
+        producers.register("g", one)
+        consumers.register(consumer("g"), one)
+    group = consumers.get("g")
+    assert group is not None
+    assert group.find("one") is group.channels[b]
+    assert producers.connection_of("one") is b
+
+
 GROUPS = st.sampled_from(["g", "h", "i"])
 PEERS = st.integers(0, 3)
 
