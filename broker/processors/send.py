@@ -265,6 +265,7 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
+        self._stats.batched_messages += result.count - 1
         return result
 
     def _send_sequenced(

@@ -70,7 +70,8 @@ class BrokerStats:
     """The counters since start.
 
     ``put_messages``, ``put_bytes``, ``put_failed``: messages stored, their bytes in the commit log,
-    sends that were not. ``own_messages``, ``own_bytes``: what the broker stores for itself: ops of
+    sends that were not. ``batched_messages``: of these all but the first of each request.
+    ``own_messages``, ``own_bytes``: what the broker stores for itself: ops of
     transactions, copies of half messages, events. ``get_found``, ``get_miss``: pulls that found
     something and that did not. ``get_messages``: messages handed out. ``pulls``: by topic and
     group, then by queue, ``pull_counters`` of them. ``send_backs``: messages given back, by topic
@@ -89,6 +90,7 @@ class BrokerStats:
         self.own_messages: int = 0
         self.own_bytes: int = 0
         self.put_messages: int = 0
+        self.batched_messages: int = 0
         self.put_bytes: int = 0
         self.put_failed: int = 0
         self.put_time_max_ms: int = 0
@@ -191,7 +193,8 @@ class BrokerStats:
 
         A generator that may be left alone between two steps.
         """
-        yield "BROKER_PUT_NUMS", cluster_name, self.put_messages, self.put_messages
+        sends = self.put_messages - self.batched_messages
+        yield "BROKER_PUT_NUMS", cluster_name, self.put_messages, sends
         yield "BROKER_GET_NUMS", cluster_name, self.get_messages, self.get_found
         for (topic, group), count in list(self.send_backs.items()):
             yield "SNDBCK_PUT_NUMS", f"{topic}@{group}", count, count
@@ -276,7 +279,7 @@ class PutTimes:
     """How long senders waited for the disk, since the start (``putMessageDistributeTime``) and in
     the last 10 s.
 
-    A message that does not wait is stored within microseconds and counts as 0 ms.
+    One that does not wait is stored within microseconds and counts as 0 ms; a batch waits once.
     """
 
     def __init__(self) -> None:
@@ -284,13 +287,14 @@ class PutTimes:
         self.total_ms: int = 0
         self.p99_ms: float = 0.0
         self.p999_ms: float = 0.0
-        self._messages = 0
+        self._sends = 0
 
-    def add(self, waits: Mapping[int, int], put_messages: int) -> None:
-        """``waits``: whole milliseconds to how many sends waited so long, of the last period."""
+    def add(self, waits: Mapping[int, int], sends: int) -> None:
+        """``waits``: whole milliseconds to how many sends waited so long, of the last period.
+        ``sends``: since the start."""
         waited = sum(waits.values())
-        at_once = max(0, put_messages - self._messages - waited)
-        self._messages = put_messages
+        at_once = max(0, sends - self._sends - waited)
+        self._sends = sends
         self.buckets[0] += at_once
         for wait_ms, count in waits.items():
             self.buckets[
@@ -360,7 +364,7 @@ class StatsSampler:
             waits = self._take_waits()
             stats.put_time_max_ms = max(stats.put_time_max_ms, max(waits, default=0))
             self.put_times = self.put_times or PutTimes()
-            self.put_times.add(waits, stats.put_messages)
+            self.put_times.add(waits, stats.put_messages - stats.batched_messages)
 
     def rates(self) -> list[Rates | None]:
         """One entry per window, between the newest sample and the one that many samples before."""

@@ -27,11 +27,8 @@ def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         topic = served.sim.broker.state.topics.get("T")
         assert topic is not None
-        puts, batched, found = (
-            topic.put_nums,
-            topic.batched_nums,
-            served.sim.broker.monitoring.stats.put_messages,
-        )
+        stats = served.sim.broker.monitoring.stats
+        puts, batched, found = topic.put_nums, topic.batched_nums, stats.put_messages
         for number, frame in enumerate(BATCHED):
             served.receive(number % CONNECTIONS, frame)
         await served.turn()
@@ -40,7 +37,8 @@ def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
             MESSAGES,
             MESSAGES - len(BATCHED),
         )
-        assert served.sim.broker.monitoring.stats.put_messages - found == MESSAGES
+        assert stats.put_messages - found == MESSAGES
+        assert stats.batched_messages == MESSAGES - len(BATCHED)
         headers = [header for answers in served.answers for _, header in answers]
         fields = [decode_header(0, header).ext_fields or {} for header in headers]
         ids = [each["msgId"].split(",") for each in fields]

@@ -127,18 +127,29 @@ def test_values_of_the_table() -> None:
 
 def test_how_long_sends_waited_for_the_disk() -> None:
     times = PutTimes()
-    times.add({0: 1, 9: 5, 10: 2, 5000: 1}, put_messages=1000)
+    times.add({0: 1, 9: 5, 10: 2, 5000: 1}, sends=1000)
     assert times.text() == (
         "[<=0ms]:992 [0~10ms]:5 [10~50ms]:2 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 [500ms~1s]:0 "
         "[1~2s]:0 [2~3s]:0 "
         "[3~4s]:0 [4~5s]:0 [5~10s]:1 [10s~]:0 "
     )
     assert (times.p99_ms, times.p999_ms) == (0.0, 10.0)
-    times.add({20_000: 3}, put_messages=1003)
+    times.add({20_000: 3}, sends=1003)
     assert times.text().endswith("[5~10s]:1 [10s~]:3 ")
     found = table(BrokerStats(), times)
     assert (found["putLatency99"], found["putLatency999"]) == ("20000.00", "20000.00")
     assert found["putMessageDistributeTime"] == times.text()
+
+
+def test_a_batch_waits_once() -> None:
+    stats = BrokerStats()
+    sampler = StatsSampler(stats, ManualClock(), lambda: {20: 10})
+    stats.put_messages, stats.batched_messages = 1000, 990
+    for _ in range(10):
+        sampler.sample()
+    times = sampler.put_times
+    assert times is not None
+    assert (times.buckets[:3], times.p99_ms) == ([0, 0, 10], 20.0)
 
 
 def test_the_sampler_asks_for_the_waits_every_ten_seconds() -> None:
