@@ -666,12 +666,17 @@ class MessageStore:
         """The topics that ever had a message here."""
         return {queue.topic for queue in self._queues.all() if queue.max_offset}
 
+    @property
+    def log_folders(self) -> list[Path]:
+        """Where new files of the commit log are made, sorted."""
+        return self._log.files.writable
+
     def disk_ratios(self) -> dict[str, float]:
         """How full the disks are, 0.0 to 1.0: ``commit_log`` (of several paths the one with most
         space) and ``consume_queue``. Asks the operating system.
         """
         return {
-            "commit_log": min(map(self._disk.used_ratio, self._log.files.writable)),
+            "commit_log": min(map(self._disk.used_ratio, self.log_folders)),
             "consume_queue": self._disk.used_ratio(self.config.root),
         }
 

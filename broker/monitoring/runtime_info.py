@@ -25,7 +25,7 @@ _NO_TRANSIENT_POOL: Final = 2**31 - 1
 
 
 class DiskFigures(NamedTuple):
-    """Of the file system that the commit log lies on."""
+    """Of the file system that a folder lies on."""
 
     total_bytes: int
     free_bytes: int
@@ -42,6 +42,20 @@ class DiskFigures(NamedTuple):
         except OSError:
             return DiskFigures(0, 0, -1.0)
         return DiskFigures(usage.total, usage.free, used_ratio(usage.used, usage.free))
+
+
+class Disks(NamedTuple):
+    """What the store lies on."""
+
+    logs: Mapping[Path, DiskFigures]
+    """By folders that the commit log is written to."""
+    queues: DiskFigures
+
+    @staticmethod
+    def of(store: MessageStore) -> Disks:
+        """Blocks, see ``DiskFigures.of``."""
+        logs = {folder: DiskFigures.of(folder) for folder in store.log_folders}
+        return Disks(logs, DiskFigures.of(store.config.root))
 
 
 def used_ratio(used: int, available: int) -> float:
@@ -78,11 +92,10 @@ class RuntimeInfo:
 
     async def table(self) -> dict[str, str]:
         """All keys."""
-        disk = await asyncio.to_thread(DiskFigures.of, self._store.config.commit_log_path)
-        return self.table_with(disk)
+        return self.table_with(await asyncio.to_thread(Disks.of, self._store))
 
-    def table_with(self, disk: DiskFigures) -> dict[str, str]:
-        """The same, where the disk has been asked already."""
+    def table_with(self, disks: Disks) -> dict[str, str]:
+        """The same, where the disks have been asked already."""
         table = {
             "bootTimestamp": self._boot_timestamp_ms,
             "runtime": run_time_text(self._clock.time_ms() - self._boot_timestamp_ms),
@@ -90,7 +103,7 @@ class RuntimeInfo:
             "brokerVersionDesc": version_name(VERSION),
             **self._of_puts(),
             **self._of_rates(),
-            **self._of_the_store(disk),
+            **self._of_the_store(disks),
             **self._of_queues(),
             "leaves": KIND,
             **dict.fromkeys(_ALWAYS_EMPTY, 0),
@@ -135,15 +148,16 @@ class RuntimeInfo:
             "msgGetTotalTodayNow": stats.get_messages,
         }
 
-    def _of_the_store(self, disk: DiskFigures) -> dict[str, object]:
+    def _of_the_store(self, disks: Disks) -> dict[str, object]:
         store = self._store
-        total, free = size_text(disk.total_bytes), size_text(disk.free_bytes)
+        log = min(disks.logs.values(), key=lambda each: each.used_ratio)
+        total, free = size_text(log.total_bytes), size_text(log.free_bytes)
         return {
             "commitLogMinOffset": store.min_phy_offset,
             "commitLogMaxOffset": store.max_phy_offset,
-            "commitLogDiskRatio": disk.used_ratio,
-            f"commitLogDiskRatio_{store.config.commit_log_path}": disk.used_ratio,
-            "consumeQueueDiskRatio": disk.used_ratio,
+            "commitLogDiskRatio": log.used_ratio,
+            **{f"commitLogDiskRatio_{path}": each.used_ratio for path, each in disks.logs.items()},
+            "consumeQueueDiskRatio": disks.queues.used_ratio,
             "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
             "remainHowManyDataToFlush": size_text(
                 max(0, store.max_phy_offset - store.flushed_offset)

@@ -125,13 +125,19 @@ def _broker(asked: Asked, master_end: int | None) -> Broker:
         _latest(figures, "putTps"),
         _latest(figures, "getTransferedTps"),
         None if put_now is None or put_morning is None else put_now - put_morning,
-        number(figures.get("commitLogDiskRatio")),
+        _fullest_disk(figures),
         end,
         behind,
         clock_apart(figures, asked.at_ms),
         _is_quiet(figures),
         raft,
     )
+
+
+def _fullest_disk(figures: Mapping[str, str]) -> float | None:
+    """Of the log's and of what is made of it: either keeps a broker from taking messages."""
+    told = (number(figures.get(f"{name}DiskRatio")) for name in ("commitLog", "consumeQueue"))
+    return max((ratio for ratio in told if ratio is not None), default=None)
 
 
 def _role(member: Member, raft: Raft | None) -> str:

@@ -55,9 +55,10 @@ def test_a_broker_that_tells_no_time(table: Mapping[str, str]) -> None:
 
 
 def test_a_full_disk() -> None:
-    assert said(broker(runtime=runtime(commitLogDiskRatio="0.93"))) == [
-        f"WRONG {A0}: its disk is 93% full: it refuses messages, or will soon"
-    ]
+    for name in ("commitLogDiskRatio", "consumeQueueDiskRatio"):
+        assert said(broker(runtime={**runtime(), name: "0.93"})) == [
+            f"WRONG {A0}: its disk is 93% full: it refuses messages, or will soon"
+        ]
     assert said(broker(runtime=runtime(commitLogDiskRatio="-1.0"))) == []
 
 

@@ -134,8 +134,9 @@ def _disk(each: Broker) -> Iterator[Finding]:
             "and go with who leads",
             "see the ERROR line in its log, and docs/raft.md, A disk is lost",
         )
-    text = each.figure("commitLogDiskRatio")
-    if _NUMBER.fullmatch(text) and (ratio := float(text)) >= FULL:
+    told = (each.figure(f"{name}DiskRatio") for name in ("commitLog", "consumeQueue"))
+    ratio = max((float(text) for text in told if _NUMBER.fullmatch(text)), default=0.0)
+    if ratio >= FULL:
         yield wrong(
             each.place,
             f"its disk is {ratio:.0%} full: it refuses messages, or will soon",

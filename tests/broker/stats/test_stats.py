@@ -12,6 +12,7 @@ import pytest
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.monitoring.runtime_info import (
     DiskFigures,
+    Disks,
     RuntimeInfo,
     run_time_text,
     size_text,
@@ -79,16 +80,20 @@ def test_rates_of_a_young_broker_are_blank() -> None:
     assert rates_text(sampler.rates(), "put") == "  "
 
 
-def table(stats: BrokerStats, put_times: PutTimes | None = None) -> dict[str, str]:
+DISK = DiskFigures(252 * 1024**3, 66 * 1024**3, 0.35)
+
+
+def table(
+    stats: BrokerStats, put_times: PutTimes | None = None, disks: Disks | None = None
+) -> dict[str, str]:
     store: Any = SimpleNamespace(
-        config=SimpleNamespace(commit_log_path=Path("/store/commitlog")),
         min_phy_offset=0,
         max_phy_offset=3000,
         flushed_offset=1464,
         entries=SimpleNamespace(log_begins_at=lambda: 17),
         damage=SimpleNamespace(found=0, mended=0),
     )
-    disk = DiskFigures(252 * 1024**3, 66 * 1024**3, 0.35)
+    disks = disks or Disks({Path("/store/commitlog"): DISK}, DISK)
     days: DayTotals = DayTotals(0)
     load: Any = SimpleNamespace(waiting=3, oldest_wait_ms=150, lag_ms=7)
     sampler: Any = SimpleNamespace(rates=lambda: [None] * 3, days=days, put_times=put_times)
@@ -96,7 +101,7 @@ def table(stats: BrokerStats, put_times: PutTimes | None = None) -> dict[str, st
     clock = ManualClock(1000)
     info = RuntimeInfo(BrokerConfig(), store, stats, sampler, load, schedule, clock)
     clock.advance(75)
-    return info.table_with(disk)
+    return info.table_with(disks)
 
 
 def test_the_table_has_every_key_and_only_text() -> None:
@@ -225,6 +230,20 @@ def test_used_ratio_is_rounded_up(used: int, free: int, ratio: float) -> None:
 
 def test_the_disk_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
     assert DiskFigures.of(tmp_path / "a" / "b").total_bytes > 0
+
+
+def test_each_disk_of_a_store_is_told() -> None:
+    """The log on two disks, what is made of it on a third."""
+    a, b = DiskFigures(100, 5, 0.95), DiskFigures(200, 80, 0.6)
+    found = table(BrokerStats(), disks=Disks({Path("/a"): a, Path("/b"): b}, DISK))
+    ratios = {name: value for name, value in found.items() if "DiskRatio" in name}
+    assert ratios == {
+        "commitLogDiskRatio": "0.6",
+        "commitLogDiskRatio_/a": "0.95",
+        "commitLogDiskRatio_/b": "0.6",
+        "consumeQueueDiskRatio": "0.35",
+    }
+    assert found["commitLogDirCapacity"] == "Total : 200 B, Free : 80 B."
 
 
 def test_what_is_beyond_the_limit_is_counted_for_the_broker_only(

@@ -105,6 +105,7 @@ def test_a_clock_apart(hours: int, way: str) -> None:
 
 
 def test_a_broker_that_does_not_answer_is_first() -> None:
+    assert wrong(asked(consumeQueueDiskRatio="0.76")) == wrong(asked(commitLogDiskRatio="0.76"))
     found = wrong(asked(commitLogDiskRatio="0.76"), asked("b", problem="connection refused"))
     assert [each.severity for each in found] == ["bad", "warning"]
     assert "connection refused" in found[0].text
