@@ -283,6 +283,14 @@ class ClientInstance(Startable):
         )
         await asyncio.gather(*(self._greet(address, body) for address in addresses))
 
+    def greet_new(self) -> asyncio.Event:
+        """``heartbeat(only_new=True)`` behind what goes on here; set once all have answered, or
+        failed to."""
+        told = asyncio.Event()
+        task = self._tasks.spawn(self.heartbeat(only_new=True), name="heartbeat to new brokers")
+        task.add_done_callback(lambda _: told.set())
+        return told
+
     async def _heartbeats(self) -> None:
         while True:
             await self.clock.sleep(self._heartbeat_interval)

@@ -35,7 +35,7 @@ from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.responses import Response
-from ...remoting.services import TaskSet
+from ...remoting.services import TaskSet, happens_within
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
@@ -438,7 +438,9 @@ class Producer(Startable):
         with outgoing.watched or nullcontext():
             await self._delivery.publish_queues(outgoing.topic, deadline)
             await learn_reply_routes(self.instance.routes, outgoing.topic)
-            await self.instance.heartbeat(only_new=True)  # brokers have to know where replies go
+            # Brokers have to know where replies go; one that does not answer brings none either.
+            left = deadline - clock.monotonic()
+            await happens_within(self.instance.greet_new(), left / 2, clock)
             with self.instance.requests.expect(correlation_id) as reply:
                 await self._send(
                     outgoing, message, queue, selector, sharding_key, deadline - clock.monotonic()

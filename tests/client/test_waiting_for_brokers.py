@@ -15,13 +15,14 @@ from aiorocketmq.client.consumer.pulling import Pulled, PullRequest, PullSetting
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.client.errors import SendFailed
 from aiorocketmq.client.producer.sending import SendResult
-from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler, Reply
 from aiorocketmq.remoting.errors import ClientClosedError, ConnectError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
+from ..sim import SimOwner
 from .scripted_broker import ADDRESS, BROKER, NotingOwner, ScriptedBroker, member_of
 
 STORED = Reply(header=SendMessageResponse(msg_id="AA", queue_id=0, queue_offset=17))
@@ -234,3 +235,28 @@ async def test_a_pull_waits_for_the_next_attempt_to_connect(scene: Scene) -> Non
     await pass_time(scene.broker, 0.1)
     assert target.pulled.done(), "after an error it would rest for a second"
     pulling.cancel()
+
+
+# --- requests
+# --------------------------------------------------------------------------------------------------
+
+
+@in_scene
+async def test_a_request_does_not_wait_for_a_broker_that_hears_no_heartbeat(scene: Scene) -> None:
+    """Half of its time is left for the message; a broker that hangs brings no reply anyway."""
+    broker = scene.broker
+
+    async def never(_request: object, _body: Body, _ctx: Context) -> Reply:
+        return await asyncio.Event().wait() and Reply()
+
+    codes = (RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    handlers: dict[RequestCode, Handler] = dict.fromkeys(codes, broker._serve)
+    handlers[RequestCode.HEART_BEAT] = never
+    broker.owner = SimOwner(Dispatcher(handlers), clock=broker.clock)
+    asked = asyncio.create_task(scene.producer.request(Message(TOPIC, b"x"), timeout=2.0))
+    await pass_time(broker, 0.9)
+    assert scene.sends == 0
+    await pass_time(broker, 0.2)
+    assert scene.sends == 1
+    asked.cancel()
+    broker.restart()
