@@ -62,9 +62,9 @@ from .protocol.wire import FieldError, Record, from_texts, to_fields
 
 log: Final = logging.getLogger(__name__)
 
-_SMALL: Final = 4096
-"""Header and body of a request that waits in a task; what is longer counts for the memory
-budget."""
+TASK_BYTES: Final = 4096
+"""Bytes of memory, about, that a request takes while it waits in a task, besides header and body.
+"""
 NOT_SET_REMARK = "not set any response code"
 """The remark of a reply whose handler set nothing but the code (quirk ``MISLEADING_REMARK``)."""
 
@@ -252,8 +252,7 @@ def in_task(handler: AsyncHandler) -> SyncHandler:
         try:
             (outcome,) = await asyncio.gather(handler(request, body, ctx), return_exceptions=True)
         finally:
-            if weight:
-                ctx.connection.weigh(-weight)
+            ctx.connection.weigh(-weight)
         if isinstance(outcome, Exception):
             outcome = _failure(ctx, outcome)
         elif isinstance(outcome, BaseException):
@@ -264,10 +263,8 @@ def in_task(handler: AsyncHandler) -> SyncHandler:
             ctx.reply(outcome)
 
     def spawn(request: Any, body: Body, ctx: Context) -> Outcome:
-        size = len(ctx.raw_header) + len(body)
-        weight = size if size > _SMALL else 0
-        if weight:
-            ctx.connection.weigh(weight)
+        weight = len(ctx.raw_header) + len(body) + TASK_BYTES
+        ctx.connection.weigh(weight)
         ctx.connection.spawn(run(request, bytes(body), ctx, weight))
         return PENDING
 

@@ -49,8 +49,6 @@ have a turn."""
 _MOST_QUEUED: Final = 8
 """Long requests of one peer that wait for their turn (``sliced_requests.py``): those behind them
 are not read. Nobody who waits for answers has so many, and who does not would have them pile up."""
-_QUEUED_COST_BYTES: Final = 4096
-"""Bytes of memory, about, that a request takes while it waits, besides its body."""
 _LARGE_READ_BYTES: Final = 128 << 10
 """Bytes in one read that say that there may be much more (uvloop reads 250 KiB at once)."""
 
@@ -234,9 +232,9 @@ class Connection(asyncio.Protocol):
         self._count()
 
     def enqueued(self, size: int) -> None:
-        """A request of so many bytes waits here for its turn. With a few of them nothing more is
-        read from the peer."""
-        self._request_bytes += size + _QUEUED_COST_BYTES
+        """A request of so many bytes waits here for its turn, in a task that counts for itself.
+        With a few of them nothing more is read from the peer."""
+        self._request_bytes += size
         self._queued_requests += 1
         if self._queued_requests == _MOST_QUEUED:
             self._happens(Event.QUEUE_FULL)
@@ -244,7 +242,7 @@ class Connection(asyncio.Protocol):
 
     def dequeued(self, size: int) -> None:
         """It does not wait any more."""
-        self._request_bytes -= size + _QUEUED_COST_BYTES
+        self._request_bytes -= size
         self._queued_requests -= 1
         if self._queued_requests == _MOST_QUEUED - 1:
             self._happens(Event.QUEUE_FREE)
