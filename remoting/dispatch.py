@@ -329,6 +329,9 @@ class Dispatcher:
             if ctx is None:
                 return
         if connection.in_flight >= connection.max_in_flight:
+            waiting = connection.in_flight
+            text = "request refused, %d of this connection wait (maxInFlight) code=%d"
+            _tell(ctx, text, waiting, ctx.code, level=logging.WARNING)
             encode_reply(ctx, _OVERLOAD, out)
             return
         try:

@@ -16,6 +16,7 @@ One file: a pull that is held goes through the same checks, reads and answers as
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
@@ -44,6 +45,8 @@ from ..state.state import State
 from ..state.topics import Topic, TopicChange
 from ..stats.broker_stats import LATENCY_EVERY, BrokerStats, PullCounter
 from .send import FAQ
+
+log: Final = logging.getLogger(__name__)
 
 _FOUND: Final = GetMessageStatus.FOUND
 _CODES: Final = {
@@ -141,13 +144,17 @@ class PullProcessor:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
-        if (
-            code is ResponseCode.PULL_NOT_FOUND
-            and request.sys_flag & PullSysFlag.SUSPEND
-            and not self._held.is_full
-        ):
-            self._hold(request, wanted, ctx)
-            return PENDING
+        if code is ResponseCode.PULL_NOT_FOUND and request.sys_flag & PullSysFlag.SUSPEND:
+            if not self._held.is_full:
+                self._hold(request, wanted, ctx)
+                return PENDING
+            ctx.connection.outages.occurs(
+                log,
+                ("held",),
+                "pulls are answered at once, too many are held already held=%d group=%s",
+                len(self._held),
+                request.consumer_group,
+            )
         return self._answer(code, result, request, ctx.received_at_ms)
 
     def _get(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from aiorocketmq.broker.pulls import long_polling
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import (
     ConsumerData,
@@ -323,6 +324,25 @@ def test_a_held_pull_gets_nothing_once_that_is_not_allowed_any_more(
         assert world.broker.reads.pull.held_pulls == 0
 
     play(tmp_path, scene)
+
+
+def test_pulls_that_cannot_be_held_are_told_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their consumers ask again at once."""
+    monkeypatch.setattr(long_polling, "MAX_HELD_PULLS", 1)
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        held = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        for _ in range(3):
+            answer = await pull(client, sys_flag=HELD_BY_REQUEST)
+            assert answer.code == ResponseCode.PULL_NOT_FOUND
+        held.cancel()
+
+    play(tmp_path, scene)
+    [line] = [each.getMessage() for each in caplog.records if "held" in each.getMessage()]
+    assert line.startswith("pulls are answered at once, too many are held already held=1 group=g")
 
 
 def test_a_held_pull_is_answered_at_its_deadline(tmp_path: Path) -> None:

@@ -156,7 +156,9 @@ def test_a_oneway_request_is_never_answered() -> None:
     )
 
 
-def test_a_pending_request_is_answered_later_and_counted_until_then() -> None:
+def test_a_pending_request_is_answered_later_and_counted_until_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         kept: list[Context] = []
 
@@ -182,6 +184,8 @@ def test_a_pending_request_is_answered_later_and_counted_until_then() -> None:
         assert transport.writes == 2
 
     asyncio.run(main())
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line.startswith("request refused, 2 of this connection wait (maxInFlight) code=34 peer=")
 
 
 def test_async_handlers_run_in_owned_tasks_and_their_failures_are_answered() -> None:
