@@ -25,12 +25,14 @@ from ...remoting.protocol.message.topic_names import (
 from ...remoting.services import Service
 from ...remoting.sliced_requests import in_slices
 from ...remoting.slices import at_once
+from ...remoting.transport.usable_memory import usable_memory
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ...store.model.delay_levels import queue_of_level
 from ..config.settings import BrokerSettings
 from ..replication.roles import forget_slave
 from ..schedule.schedule_offsets import DelayOffsets
+from ..state.clients import Consumers, Producers
 from ..state.config_files import ConfigFile, ConfigFiles, OffsetPersistence
 from ..state.consumer_filter_file import FILE_NAME as FILTERS_FILE
 from ..state.consumer_filter_file import FilterPersistence, load_filters
@@ -50,6 +52,9 @@ DELAY_OFFSETS_FILE: Final = "delayOffset.json"
 _MAX_NAMES: Final = 20
 _OF_TRANSACTIONS: Final = (TopicName.TRANS_HALF, TopicName.TRANS_OP_HALF)
 _ANY_OFFSET: Final = 2**63
+_SHARE_OF_MEMBERS: Final = 8
+"""Of the memory that this process may use, for what producers say of themselves, and as much for
+consumers: together as much as what connections may hold (``maxBufferedBytes``)."""
 
 
 class Tables:
@@ -68,12 +73,15 @@ class Tables:
         self._default_queues: Final = config.default_topic_queue_nums
         self._clock: Final = clock
         self.files: ConfigFiles = ConfigFiles(folder, clock)
+        most_bytes = usable_memory() // _SHARE_OF_MEMBERS
         self.state: State = State(
             topics=Topics(config, clock, light=light),
             groups=SubscriptionGroups(config, clock, light=light),
             offsets=LightConsumerOffsets() if light else ConsumerOffsets(),
             filters=load_filters(config, self.files, clock),
             locks=QueueLocks(Outages(clock)),
+            producers=Producers(most_bytes),
+            consumers=Consumers(most_bytes),
         )
         self.delay_offsets: DelayOffsets = DelayOffsets()
         self._load()

@@ -9,7 +9,7 @@ from typing import Final
 from ...remoting.clock import Clock, steady_ms
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.outages import Outages
+from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import (
     CheckClientRequestBody,
@@ -27,7 +27,7 @@ from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ..config.config import BrokerConfig
 from ..state.client_watch import ClientWatch
-from ..state.clients import TAG, ClientChannel, Consumers, Producers
+from ..state.clients import TAG, ClientChannel, Consumers, MembersFullError, Producers
 from ..state.consumer_filters import SQL92, ConsumerFilters, compile_expression
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics, topic_sys_flag
@@ -96,9 +96,17 @@ class ClientProcessor:
             if ctx.connection.closed:
                 return Reply()
             channel = self._channel(data.client_id, ctx)
-            if self._producers.register(producer.group_name, channel):
-                log.info("producer joins group=%s %r", producer.group_name, channel)
+            try:
+                if self._producers.register(producer.group_name, channel):
+                    log.info("producer joins group=%s %r", producer.group_name, channel)
+            except RequestError as error:
+                refused = error
         if refused is not None:
+            text = "heartbeat refused in part client=%s peer=%s reason=%s"
+            cause = without_figures(refused.remark)
+            ctx.connection.outages.occurs(
+                log, ("refused", cause), text, data.client_id, ctx.peer, refused.remark
+            )
             raise refused
         return Reply()
 
@@ -157,10 +165,13 @@ class ClientProcessor:
                 self._make_retry_topic(data, group.retry_queue_nums, channel.connection.outages)
         except RequestError as error:
             refused = error
-        if self._consumers.register(data, channel):
-            log.info("consumer joins or changes group=%s %r", data.group_name, channel)
-            if notify:
-                self._watch.notify(data.group_name)
+        try:
+            if self._consumers.register(data, channel):
+                log.info("consumer joins or changes group=%s %r", data.group_name, channel)
+                if notify:
+                    self._watch.notify(data.group_name)
+        except MembersFullError as error:
+            return error
         subscribed = self._consumers.get(data.group_name)
         if subscribed is not None:
             yield from self._filters.register(

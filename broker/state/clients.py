@@ -9,12 +9,14 @@ connections may claim one client id.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.heartbeat import (
     ConsumeFromWhere,
     ConsumerData,
@@ -22,7 +24,7 @@ from ...remoting.protocol.bodies.heartbeat import (
     MessageModel,
     SubscriptionData,
 )
-from ...remoting.protocol.codes import LanguageCode
+from ...remoting.protocol.codes import LanguageCode, ResponseCode
 from ...remoting.protocol.message.topic_names import is_retry_topic
 from ...remoting.slices import Steps, slices
 
@@ -35,11 +37,27 @@ CLIENT_EXPIRED_MS: Final = 120_000
 """A client whose last heartbeat is longer ago than this is gone."""
 TAG: Final = "TAG"
 SUBSCRIBE_ALL: Final = "*"
+MEMBER_BYTES: Final = 600
+_OF_JSON: Final = 4
+"""About the memory that a member of a group takes: so much, and four times what its subscriptions
+take as JSON."""
 _LOOKED_AT_AT_ONCE: Final = 5000
 _GONE_AT_ONCE: Final = 100
 """Members in one slice of a scan: some milliseconds. Of who is gone there is a line."""
 _TOLD: Final = 10
 """So many topics are named in a line of the log."""
+
+
+class MembersFullError(RequestError):
+    """Clients say that they are members of more groups, or subscribe more, than there is memory
+    for."""
+
+    def __init__(self, held: int, name: str) -> None:
+        super().__init__(
+            ResponseCode.SYSTEM_ERROR,
+            f"the members of all groups at this broker take {held} bytes, no more are taken into "
+            f"{name}: start another broker, or use fewer groups and clients",
+        )
 
 
 class ClientChannel(msgspec.Struct, eq=False):
@@ -56,6 +74,8 @@ class ClientChannel(msgspec.Struct, eq=False):
     wanted: frozenset[tuple[str, str, frozenset[str]]] = frozenset()
     """Topics, kinds of expression and expressions, where the members of its group share the
     messages."""
+    size_bytes: int = MEMBER_BYTES
+    """About the memory that it takes."""
 
     def __repr__(self) -> str:
         return f"ClientChannel({self.client_id} at {self.connection.peer})"
@@ -185,8 +205,11 @@ class _Groups(Generic[G]):
     """Groups by name, and from each connection back to its groups. A group without members does not
     exist."""
 
-    def __init__(self, new_group: Callable[[str], G]) -> None:
+    def __init__(self, new_group: Callable[[str], G], most_bytes: int) -> None:
         self._new_group: Callable[[str], G] = new_group
+        self._most_bytes = most_bytes
+        self.size_bytes: int = 0
+        """Of all members."""
         self._groups: dict[str, G] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self.on_gone: list[Callable[[str], None]] = []
@@ -214,11 +237,16 @@ class _Groups(Generic[G]):
         return list(group.channels) if group else []
 
     def _join(self, name: str, channel: ClientChannel) -> tuple[G, bool]:
-        """The group with the channel in it, and whether it was not in it before."""
+        """The group with the channel in it, and whether it was not in it before. Raises
+        ``MembersFullError`` where that takes more memory than before, and there is none."""
         group = self._groups.get(name)
+        old = None if group is None else group.channels.get(channel.connection)
+        more = channel.size_bytes - (0 if old is None else old.size_bytes)
+        if more > 0 and self.size_bytes + more > self._most_bytes:
+            raise MembersFullError(self.size_bytes, name)
+        self.size_bytes += more
         if group is None:
             group = self._groups[name] = self._new_group(name)
-        old = group.channels.get(channel.connection)
         if old is not None and old.client_id != channel.client_id:
             channel.connection.tell_of(
                 log,
@@ -235,8 +263,10 @@ class _Groups(Generic[G]):
     def unregister(self, name: str, connection: Peer) -> bool:
         """Take a member out of a group. Whether it was one and others remain, who have to know."""
         group = self._groups.get(name)
-        if group is None or group.channels.pop(connection, None) is None:
+        channel = None if group is None else group.channels.pop(connection, None)
+        if group is None or channel is None:
             return False
+        self.size_bytes -= channel.size_bytes
         names = self._groups_of[connection]
         names.discard(name)
         if not names:
@@ -286,19 +316,20 @@ class _Groups(Generic[G]):
 class Producers(_Groups[ProducerGroup]):
     """Producer groups, and each client id with its newest connection (for replies)."""
 
-    def __init__(self) -> None:
-        super().__init__(ProducerGroup)
+    def __init__(self, most_bytes: int = sys.maxsize) -> None:
+        super().__init__(ProducerGroup, most_bytes)
         self._connections_of: dict[str, dict[Peer, None]] = {}
         """By client id, the one with the youngest heartbeat last."""
         self._ids: dict[Peer, str] = {}
 
     def register(self, name: str, channel: ClientChannel) -> bool:
-        """A heartbeat of a producer. Whether it is new."""
+        """A heartbeat of a producer. Whether it is new. Raises ``MembersFullError``."""
+        _, is_new = self._join(name, channel)
         connection, client_id = channel.connection, channel.client_id
         self._forget_id(connection)
         self._ids[connection] = client_id
         self._connections_of.setdefault(client_id, {})[connection] = None
-        return self._join(name, channel)[1]
+        return is_new
 
     def unregister(self, name: str, connection: Peer) -> bool:
         others_remain = super().unregister(name, connection)
@@ -322,12 +353,13 @@ class Producers(_Groups[ProducerGroup]):
 class Consumers(_Groups[ConsumerGroup]):
     """Consumer groups with their subscriptions."""
 
-    def __init__(self) -> None:
-        super().__init__(ConsumerGroup)
+    def __init__(self, most_bytes: int = sys.maxsize) -> None:
+        super().__init__(ConsumerGroup, most_bytes)
 
     def register(self, data: ConsumerData, channel: ClientChannel) -> bool:
         """A heartbeat of a consumer. Whether the members of the group have to know: a new member, a
-        topic more or less."""
+        topic more or less. Raises ``MembersFullError``."""
+        channel.size_bytes = MEMBER_BYTES + _OF_JSON * len(msgspec.json.encode(data))
         known = self._groups.get(data.group_name)
         before = None if known is None else known.channels.get(channel.connection)
         group, is_new = self._join(data.group_name, channel)

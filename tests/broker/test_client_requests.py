@@ -346,6 +346,27 @@ def test_a_client_cannot_join_any_number_of_groups(
     play(scenario)
 
 
+def test_who_is_one_member_too_many_is_told_so_is_the_log(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        state, first, second = sim.broker.state, sim.connect(), sim.connect()
+        await first.heartbeat("c1", "g", producers=("p",))
+        for table in (state.producers, state.consumers):
+            assert 0 < table.size_bytes < table._most_bytes
+            table._most_bytes = table.size_bytes
+        answer = await second.heartbeat("c2", "h", producers=("p",))
+        assert answer.code == 1
+        assert "start another broker, or use fewer groups and clients" in (answer.remark or "")
+        assert state.consumers.get("h") is None
+        assert (await first.heartbeat("c1", "g", producers=("p",))).code == 0
+        await second.heartbeat("c2", "h", producers=("p",))
+
+    play(scenario)
+    told = [each.getMessage() for each in caplog.records if "refused in part" in each.getMessage()]
+    assert len(told) == 1
+
+
 def test_a_heartbeat_has_limits(play: Play) -> None:
     async def scene(sim: SimBroker) -> None:
         client = sim.connect()

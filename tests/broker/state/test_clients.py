@@ -11,9 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from aiorocketmq.broker.state import clients
 from aiorocketmq.broker.state.clients import (
     CLIENT_EXPIRED_MS,
+    MEMBER_BYTES,
     ClientChannel,
     Consumers,
     Expired,
+    MembersFullError,
     Producers,
     Subscription,
 )
@@ -268,6 +270,30 @@ def test_a_client_that_came_back_is_where_it_was_heard_last() -> None:
     assert group is not None
     assert group.find("one") is group.channels[b]
     assert producers.connection_of("one") is b
+
+
+def test_members_of_all_groups_have_a_limit_together() -> None:
+    a, b, short = connection("a"), connection("b"), consumer("g", "T")
+    consumers = Consumers()
+    consumers.register(short, channel(a))
+    consumers = Consumers(2 * (one := consumers.size_bytes))
+    for at in (a, b):
+        consumers.register(short, channel(at))
+    consumers.register(short, channel(a, 1))
+    for at, data in ((connection("c"), short), (b, consumer("g", "T" * 1000)), (b, consumer("h"))):
+        with pytest.raises(MembersFullError):
+            consumers.register(data, channel(at))
+    assert consumers.size_bytes == 2 * one
+    assert [group.name for group in consumers] == ["g"]
+    consumers.unregister("g", a)
+    consumers.register(consumer("h"), channel(b))
+    consumers.remove_connection(b)
+    assert consumers.size_bytes == 0
+    producers = Producers(MEMBER_BYTES)
+    producers.register("p", channel(a))
+    with pytest.raises(MembersFullError):
+        producers.register("q", channel(b, client_id="b"))
+    assert producers.connection_of("b") is None
 
 
 GROUPS = st.sampled_from(["g", "h", "i"])
