@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import re
 import socket
 import ssl
@@ -53,6 +54,8 @@ class _Peer(msgspec.Struct, eq=False):
     failure: str = ""
     failures: int = 0
     not_before: float = 0.0
+    tried_s: float = 0.0
+    """For how long it was waited for at the most since it answered last."""
 
 
 class RemotingClient:
@@ -61,9 +64,10 @@ class RemotingClient:
     Connections are shared by all callers of an address, closed when idle, and made again when
     needed. After a failed attempt further ones are refused at once for a back-off of 50 ms,
     doubling to 2 s (0.5 s where nothing listens), and then given a third of ``connect_timeout``: a
-    dead peer costs its callers little, there may be another one to ask. Who has no other waits for
-    as long as ``back_off`` says. ``ext_fields`` go with every request. ``dispatcher`` serves what
-    is pushed over these connections. Use as ``async with``, or call ``start`` and ``close``.
+    dead peer costs its callers little, there may be another one to ask. Who would wait for longer
+    than was waited in vain is not refused. Who has no other waits for as long as ``back_off`` says.
+    ``ext_fields`` go with every request. ``dispatcher`` serves what is pushed over these
+    connections. Use as ``async with``, or call ``start`` and ``close``.
     """
 
     def __init__(
@@ -232,13 +236,17 @@ class RemotingClient:
             peer = self._peers[address] = _Peer()
         patience = self._connect_timeout if not peer.failures else self._connect_timeout / 3
         budget = patience if timeout is None else min(timeout, patience)
+        tries = False
         try:
             async with asyncio.timeout(budget), peer.lock:
                 if peer.connection is None or peer.connection.closed:
-                    await self._connect(address, peer)
+                    tries = True
+                    await self._connect(address, peer, budget)
         except TimeoutError:
-            self._failed(peer, f"no answer within {budget:.1f} s")
-            raise ConnectError(f"cannot connect to {address}: {peer.failure}") from None
+            why = f"no answer within {budget:.2g} s"
+            if tries:  # the others have waited for that attempt
+                self._failed(peer, why, tried_s=budget)
+            raise ConnectError(f"cannot connect to {address}: {why}") from None
         assert peer.connection is not None
         return peer.connection
 
@@ -248,10 +256,10 @@ class RemotingClient:
         peer = self._peers.get(address)
         return max(0.0, peer.not_before - self.clock.monotonic()) if peer is not None else 0.0
 
-    async def _connect(self, address: str, peer: _Peer) -> None:
+    async def _connect(self, address: str, peer: _Peer, budget: float) -> None:
         if self._closed:
             raise ClientClosedError(f"cannot connect to {address}: this client is closed")
-        if (wait := self.back_off(address)) > 0:
+        if (wait := self.back_off(address)) > 0 and budget <= peer.tried_s:
             raise ConnectError(
                 f"cannot connect to {address}: {peer.failure}; the next attempt is made in "
                 f"{wait:.2f} s"
@@ -267,7 +275,7 @@ class RemotingClient:
             )
             kind = NothingListensError if refused else ConnectError
             raise kind(f"cannot connect to {address}: {peer.failure}") from None
-        peer.failures, peer.not_before = 0, 0.0
+        peer.failures, peer.not_before, peer.tried_s = 0, 0.0, 0.0
         if self._closed:
             peer.connection.close("client closed")
             raise ClientClosedError(f"cannot connect to {address}: this client is closed")
@@ -288,8 +296,16 @@ class RemotingClient:
         self._settings.socket_buffers.set_on(transport.get_extra_info("socket"))
         return connection
 
-    def _failed(self, peer: _Peer, why: str, longest_s: float = _LONGEST_BACK_OFF_S) -> None:
-        peer.failure = why
+    def _failed(
+        self,
+        peer: _Peer,
+        why: str,
+        longest_s: float = _LONGEST_BACK_OFF_S,
+        *,
+        tried_s: float = math.inf,
+    ) -> None:
+        """``tried_s``: how long it was waited for; without it, it has failed by itself."""
+        peer.failure, peer.tried_s = why, max(peer.tried_s, tried_s)
         peer.not_before = self.clock.monotonic() + min(
             longest_s, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10)
         )

@@ -49,6 +49,34 @@ def test_the_second_attempt_is_shorter() -> None:
     run(main)
 
 
+def test_who_is_in_a_hurry_is_no_witness_against_a_peer() -> None:
+    """Others, who have time, go on."""
+
+    async def main() -> None:
+        async with RemotingClient(IMPATIENT, clock=ManualClock()) as client:
+            hasty = asyncio.create_task(client.connection(ADDRESS, timeout=0.01))
+            patient = asyncio.create_task(client.connection(ADDRESS))
+            with pytest.raises(ConnectError, match=r"no answer within 0\.01 s"):
+                await hasty
+            await asyncio.sleep(0)
+            assert not patient.done()
+            with pytest.raises(ConnectError, match=r"no answer within 0\.3 s"):
+                await patient
+
+    run(main)
+
+
+def test_those_who_wait_for_one_attempt_tell_of_one_failure() -> None:
+    async def main() -> None:
+        async with RemotingClient(IMPATIENT, clock=ManualClock()) as client:
+            calls = (client.connection(ADDRESS) for _ in range(10))
+            for failure in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(failure, ConnectError)
+            assert client.back_off(ADDRESS) == pytest.approx(0.05)
+
+    run(main)
+
+
 def test_who_has_a_back_off_of_its_own_is_not_refused() -> None:
     async def main() -> None:
         async with RemotingClient(IMPATIENT, clock=ManualClock()) as client:
