@@ -186,15 +186,15 @@ class AclFiles:
             await self._change(path, lambda content: _set_account(content, entry))
 
     async def delete_account(self, access_key: str) -> bool:
-        """Whether there was such an account. Raises ``AclError``, ``OSError``."""
+        """In every file: one account has the key, others may wait behind it. Whether there was such
+        an account. Raises ``AclError``, ``OSError``."""
         async with self._lock:
-            owner = self.table.accounts.get(access_key)
-            if owner is None:
-                return False
-            await self._change(
-                Path(owner.file), lambda content: _delete_account(content, access_key)
-            )
-            return True
+            having = [file for file in self.table.files if _has_account(file.content, access_key)]
+            for file in having:
+                await self._change(
+                    Path(file.path), lambda content: _delete_account(content, access_key)
+                )
+            return bool(having)
 
     async def set_global_white(self, patterns: list[str], path: str | None) -> None:
         """In ``plain_acl.yml``, or in another file that is in use. Raises ``AclError``,
@@ -242,7 +242,7 @@ class AclFiles:
 def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:
     accounts = content["accounts"] = content.get("accounts") or []
     found: dict[str, Any] = next(
-        (each for each in accounts if each.get("accessKey") == entry["accessKey"]), {}
+        (each for each in accounts if _is_of(each, entry["accessKey"])), {}
     )
     accounts[:] = [each for each in accounts if each is not found]
     accounts.append(
@@ -252,5 +252,13 @@ def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:
 
 def _delete_account(content: dict[str, Any], access_key: str) -> None:
     content["accounts"] = [
-        each for each in content.get("accounts") or [] if each.get("accessKey") != access_key
+        each for each in content.get("accounts") or [] if not _is_of(each, access_key)
     ]
+
+
+def _has_account(content: dict[str, Any], access_key: str) -> bool:
+    return any(_is_of(each, access_key) for each in content.get("accounts") or [])
+
+
+def _is_of(entry: Mapping[str, Any], access_key: str) -> bool:
+    return str(entry.get("accessKey")).strip() == access_key

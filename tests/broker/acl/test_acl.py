@@ -252,3 +252,19 @@ def test_an_account_is_changed_in_the_file_it_stands_in(tmp_path: Path) -> None:
             await files.set_global_white([], str(tmp_path / "elsewhere"))
 
     asyncio.run(run())
+
+
+def test_an_account_that_is_deleted_is_in_no_file_any_more(tmp_path: Path) -> None:
+    """Or that of the next file would count from then on, perhaps with the secret of before."""
+
+    async def run() -> None:
+        folder = home(tmp_path).joinpath("conf", "acl")
+        folder.mkdir()
+        other = "accounts:\n- {accessKey: producer, secretKey: an-old-secret, admin: true}\n"
+        (folder / "old.yml").write_text(other)
+        files = files_of(tmp_path)
+        assert await files.delete_account("producer")
+        assert "producer" not in files.table.accounts
+        assert not await files.delete_account("producer")
+
+    asyncio.run(run())
