@@ -155,7 +155,7 @@ class RaftNode:
         self._sleeping: asyncio.Future[None] | None = None
         self._alarm: Timer | None = None
         self._alarm_ms = NEVER_MS
-        """When it goes off, if nothing of a sender's is due before."""
+        """When it goes off."""
         store.on_appended = self._entries_appended
         store.on_readable.append(self.more_is_readable)
 
@@ -495,7 +495,7 @@ class RaftNode:
             if ready.hard_state is not None or ready.votes is not None:
                 await self._save(ready.hard_state, ready.votes)
             self._carry_out(ready, now_ms)
-            if self._member.next_deadline_ms < self._alarm_ms:
+            if self._next_ms < self._alarm_ms:
                 self._set_alarm()
 
     def _look_at_log(self, now_ms: int) -> None:
@@ -587,9 +587,9 @@ class RaftNode:
         self._noop_due |= ready.append_noop
         if self._lead_due or self._noop_due:
             self._begin_term()
+        self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
         if self._leading:
             self._regulate()
-        self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
 
     def _regulate(self) -> None:
         """Puts are refused while leadership goes to another one, and while too many wait."""
@@ -643,7 +643,7 @@ class RaftNode:
                     self._round_ends.cancel()
                 loop = asyncio.get_running_loop()
                 self._round_ends = loop.call_later(LONGEST_S, self._round_over)
-            if self._held and not self._due:
+            if (self._held or self._refusing is TOO_MANY) and not self._due:
                 self._wake()
 
     def _round_over(self) -> None:
@@ -680,12 +680,16 @@ class RaftNode:
         one does not move the alarm: it goes off too early once, instead of being set each turn."""
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm_ms = self._member.next_deadline_ms
-        expiry = self._waiters.deadline_ms
-        due_ms = self._alarm_ms if expiry is None else min(self._alarm_ms, expiry)
+        self._alarm_ms = self._next_ms
         self._alarm = self._clock.call_later(
-            max(0, due_ms - self._now_ms()) / 1000, partial(self._tell, self._time_has_come)
+            max(0, self._alarm_ms - self._now_ms()) / 1000, partial(self._tell, self._time_has_come)
         )
+
+    @property
+    def _next_ms(self) -> int:
+        """When the member wants to be told, or a sender that it takes too long."""
+        member, sender = self._member.next_deadline_ms, self._waiters.deadline_ms
+        return member if sender is None or member < sender else sender
 
     def _time_has_come(self, now_ms: int) -> None:
         self._alarm_ms = NEVER_MS  # whatever the member wants next is sooner

@@ -410,6 +410,31 @@ def test_who_asks_when_the_node_has_ended_is_not_answered() -> None:
     run(test)
 
 
+def test_who_waits_at_a_member_alone_is_told_when_it_takes_too_long() -> None:
+    """Nothing else happens there: it has nobody to send heartbeats to."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        alone, sends = group.members["n0"], Sends()
+        await group.until(lambda: alone.store.term is not None)
+        await group.turns(100)
+        alone.store.unreadable = 1 << 20
+        for number in range(MOST_WAITING):
+            sends.send(alone, b"%d" % number)
+        await group.until(lambda: len(sends.told) == MOST_WAITING, most_s=5.0)
+        assert set(sends.told.values()) == {PutStatus.OS_PAGECACHE_BUSY}
+        await group.until(lambda: alone.store.refusal is None, most_s=1.0)
+        for number in range(MOST_WAITING):
+            sends.send(alone, b"again %d" % number)
+        await group.until(lambda: alone.store.refusal is TOO_MANY, most_s=1.0)
+        alone.store.unreadable = 0
+        alone.node.more_is_readable()
+        assert len(sends.told) == 2 * MOST_WAITING
+        await group.until(lambda: alone.store.refusal is None, most_s=1.0)
+
+    run(test, partial(Group, {"n0": PEERS["n0"]}))
+
+
 FIVE = PEERS | {"n3": "10.0.0.4:40911", "n4": "10.0.0.5:40911"}
 
 
