@@ -37,7 +37,7 @@ class FindLeader:
         self._told: str | None = None
         """By a name server; empty: there is no master."""
         self._found: str | None = None
-        """As the leader says."""
+        """As the leader says; empty: it does not say, the name servers' word counts."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -49,7 +49,7 @@ class FindLeader:
             address = self._told if said == "" else said
             if address:
                 self._sync.master_is(address)
-                self._found = said or None
+                self._found = said
                 self._compare(self._told)
                 try:
                     await asyncio.Event().wait()
@@ -65,8 +65,10 @@ class FindLeader:
         not know yet that it was none any more: the present one would only register again within
         half a minute."""
         self._told = answer.master_addr or ""
+        if self._found == "" and self._told:  # it may have been the last one's until now
+            self._sync.master_is(self._told)
         self._compare(self._told)
 
     def _compare(self, told: str | None) -> None:
-        if self._found is not None and told is not None and told != self._found:
+        if self._found and told is not None and told != self._found:
             self._complain()

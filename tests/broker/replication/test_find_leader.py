@@ -78,6 +78,29 @@ def test_of_a_leader_that_does_not_say_it_the_name_servers_know() -> None:
     assert 2 <= scene.looked_up <= 3
 
 
+def test_a_leader_that_does_not_say_it_may_register_later() -> None:
+    """Until then the name servers have the last leader; and a former one may come in between."""
+    new = RegisterBrokerResponse(ha_server_addr="", master_addr="10.0.0.2:10911")
+    none = RegisterBrokerResponse(ha_server_addr="", master_addr=None)
+
+    async def run() -> None:
+        scene = Scene("")
+        service = asyncio.create_task(scene.find.run())
+        await scene.passes(0)
+        for answer in (OLD, none, new, OLD, new):
+            scene.find.registered(answer)
+            await scene.passes(ASK_AGAIN_S)
+        told = ["10.0.0.1:10911", "10.0.0.2:10911"]
+        assert scene.masters == [None, *told, *told]
+        assert not scene.complaints
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+        scene.find.registered(OLD)
+        assert scene.masters == [None, *told, *told], "it does not follow any more"
+
+    asyncio.run(run())
+
+
 def test_a_leader_hears_that_a_name_server_takes_somebody_else_for_it() -> None:
     """A former leader that was stopped for a while may have registered before it knew."""
 
