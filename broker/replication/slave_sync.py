@@ -139,6 +139,7 @@ class SlaveSync:
         if address and address != self.master and address != self._own_address():
             log.info("the master is %s (before: %s)", address, self.master or "not known")
             self.master = address
+            self._forget_progress()
             self._known.set()
 
     def leads(self) -> list[str]:
@@ -165,9 +166,13 @@ class SlaveSync:
         """There is another one from now on, or none."""
         self.master = None
         self._theirs, self._their_state = {}, ""
+        self._forget_progress()
+        self._known.clear()
+
+    def _forget_progress(self) -> None:
+        """What another one tells, or is telling, counts no more."""
         self._progress.forget()
         self._forgotten += 1
-        self._known.clear()
 
     async def run(self) -> None:
         """Until cancelled; for the first time as soon as the master is known. Long tables get
@@ -229,7 +234,7 @@ class SlaveSync:
 
     async def _sync_tables(self, master: str, found: tuple[object, ...] | None) -> None:
         """All of them; ``found`` before."""
-        all_of_it = True
+        all_of_it, forgotten = True, self._forgotten
         for step, code in (
             (self._sync_topics, RequestCode.GET_ALL_TOPIC_CONFIG),
             (self._sync_offsets, RequestCode.GET_ALL_CONSUMER_OFFSET),
@@ -237,13 +242,13 @@ class SlaveSync:
             (self._sync_groups, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
         ):
             all_of_it &= await self._try(step, master, code)
-        all_of_it &= await self._ask_where_it_ends(master)
+        all_of_it &= await self._ask_where_it_ends(master, forgotten)
         self._taken = found if all_of_it else None
 
-    async def _ask_where_it_ends(self, master: str) -> bool:
+    async def _ask_where_it_ends(self, master: str, forgotten: int) -> bool:
         """The master's log, after it has told how far it is; one of the original does not tell.
-        Whether that will count."""
-        believed, forgotten = self._believed_over, self._forgotten
+        Whether that will count: it is still the master (``forgotten`` when it was asked first)."""
+        believed = self._believed_over
         again = await self._ask_first(master)
         if again is None or self._believed_over is not believed or self._forgotten != forgotten:
             self._progress.heard_in_vain()

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from aiorocketmq.broker.replication.slave_sync import SOON_S
 from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.responses import Response
 
 from ...sim import turns
 from ..transaction_scenes import GROUP, HALF, half
@@ -86,6 +90,38 @@ def test_a_slave_with_nothing_yet_does_not_go_on_where_its_master_is(tmp_path: P
         await pair.synced()
         await pair.passes(SOON_S)
         assert slave.tables.delay_offsets.get(1) == 1
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_what_a_master_has_delivered_is_nothing_to_the_next_one(
+    tmp_path: Path, meanwhile: bool
+) -> None:
+    """Its log did not come here to the end, and that of the next one is another one there."""
+
+    async def scene(pair: Pair) -> None:
+        master, slave = pair.master.broker, pair.slave.broker
+        await pair.at_master.send("T", b"later", properties="DELAY\x011")
+        pair.replicate()
+        pair.master.clock.advance(60)
+        while not master.storage.schedule.deliver_due():
+            pass
+        if meanwhile:
+            invoke = pair.network.invoke
+
+            async def changes(address: str, code: RequestCode, *args: Any, **how: Any) -> Response:
+                if code is RequestCode.GET_ALL_DELAY_OFFSET:
+                    pair.sync.master_is("10.0.0.2:10911")
+                return await invoke(address, code, *args, **how)
+
+            pair.network.invoke = changes  # type: ignore[method-assign]
+        await pair.once()
+        pair.sync.master_is("10.0.0.2:10911")
+        pair.replicate()
+        await pair.synced()
+        await pair.passes(SOON_S)
+        assert slave.tables.delay_offsets.get(1) == 0
 
     play(tmp_path, scene)
 
