@@ -602,11 +602,11 @@ class MessageStore:
 
     def mended(self, phy_offset: int, size: int) -> None:
         """Intact records are in the place of something damaged: queues that have fillers for them
-        get their units."""
-        self.damage.mend(phy_offset)
+        get their units. Raises StoreFileError; then it counts as damaged still."""
         data = self._log.read(phy_offset, size)
         if data is not None:
             self.replica.fill_in(data, phy_offset)
+        self.damage.mend(phy_offset)
 
     def read_again(self) -> None:
         """What is damaged is mended, or not waited for any longer: pulls that wait there look

@@ -93,6 +93,7 @@ class SelfMending:
         )
         try:
             await to_the_end(fetch, hurry=self._abort)
+            self._store.mended(phy_offset, size)
         except (StoreError, ConnectError) as error:
             heard = isinstance(error, RepairError)
             divided = isinstance(error, DamagedThereTooError) and self._divide(phy_offset, error)
@@ -105,7 +106,6 @@ class SelfMending:
                 level=logging.ERROR if last else logging.WARNING,
             )  # fmt: skip
             return heard
-        self._store.mended(phy_offset, size)
         self._ask_beside(phy_offset - BESIDE, phy_offset + size + BESIDE)
         log.info(
             "a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.store.model.errors import OutOfSpaceError
+
 from ...fault.damage import LOG_FILE, flip, log_file_of
 from ...fault.disks import BadSectorDisk
 from ...sim import ManualClock
@@ -208,5 +210,30 @@ def test_what_cannot_be_read_comes_from_the_master(tmp_path: Path, clean: bool) 
     slave.close() if clean else crash(slave)
     slave = open_slave(tmp_path / "slave")
     assert bodies_of(slave) == bodies_of(master)
+    master.close()
+    slave.close()
+
+
+def test_a_full_disk_keeps_a_mended_message_out_of_its_queue_for_a_while(tmp_path: Path) -> None:
+    master, places = stores(tmp_path)
+    shutil.copytree(tmp_path / "master", tmp_path / "intact")
+    flip(tmp_path / "master", places[BAD] + 3)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    fill_in, clock = slave.replica.fill_in, ManualClock()
+
+    def is_full(*_what: object) -> None:
+        raise OutOfSpaceError(tmp_path, "no space")
+
+    slave.replica.fill_in = is_full  # type: ignore[method-assign,assignment]
+    with replica_of(tmp_path / "intact") as replica:
+        service = mending(slave, replica, clock)
+        asyncio.run(service.mend())
+        assert list(slave.damage.places) == [places[BAD]]
+        slave.replica.fill_in = fill_in  # type: ignore[method-assign]
+        clock.advance(60.0)
+        asyncio.run(service.mend())
+    assert slave.damage.places == {}
+    assert slave.get("T", 0, BAD, 1).count == 1
     master.close()
     slave.close()
