@@ -91,6 +91,9 @@ class DledgerLog:
         writer puts, and the term of the last one."""
         self._places: Final[dict[int, int]] = {}
         self._last_read: tuple[tuple[int, int, int], Sequence[Entry]] = ((-1, 0, 0), ())
+        self._proven_from: int = commit_log.divided
+        """What lies in front of that was not written by this process: a disk may have changed
+        it."""
 
     def open(self, found: EntryRecovery) -> None:
         """The log ends where recovery has found its end; what lies behind that goes. Raises
@@ -99,6 +102,7 @@ class DledgerLog:
         self.log.last_store_timestamp = found.store_timestamp
         self._first, self._last_term = max(0, found.begin_index), found.end_term
         self.log.index = found.end_index + 1
+        self._proven_from = found.position
         self._moved(found.position)
         if found.begin_problem:
             self._tell_unreadable(self._first, found.begin_problem)
@@ -222,8 +226,9 @@ class DledgerLog:
 
     def _data(self, file: MappedFile, position: int, end: int) -> tuple[Any, int]:
         """What holds some bytes, and where it begins: the mapping that is written to, without a
-        copy, or what was read."""
-        if file.start == self.log.base and self.log.position <= file.solid:
+        copy, of what this process has written there, or what was read."""
+        is_written = file.start == self.log.base and position >= self._proven_from
+        if is_written and self.log.position <= file.solid:
             return self.log.buffer, file.start
         return file.read(position - file.start, end - position), position
 
@@ -551,6 +556,7 @@ class DledgerLog:
 
     def _moved(self, position: int) -> None:
         """The log ends there now."""
+        self._proven_from = min(self._proven_from, position)
         self._noted, self._noted_position = self.log.index, position
         self._appended = -1, -1
         if self.index.end >= self._noted:

@@ -108,6 +108,32 @@ def test_a_bit_that_only_a_checksum_covers(tmp_path: Path) -> None:
     same_again(tmp_path, source, target)
 
 
+@pytest.mark.parametrize("at", [40, 88], ids=["the born time", "the body"])
+def test_what_a_start_did_not_read_is_looked_at_before_others_get_it(
+    tmp_path: Path, at: int
+) -> None:
+    """It lies in the file that is written to, in front of what an orderly stop had noted."""
+    source, target = pair(tmp_path)
+    log = raft_of(source).log
+    entry, position = log.entries(190, 1)[0], log.position_of(190)
+    assert log.matches(entry)
+    source.close()
+    last = data_files(tmp_path / "a", "n0")[-1]
+    change(last, position - int(last.name) + 48 + at)
+    source = open_member(tmp_path / "a", "n0")
+    raft = raft_of(source)
+    assert raft.log.entries(190, 1) == []
+    assert [each.index for each in raft.log.entries(180, 1 << 20)] == list(range(180, 190))
+    assert raft.put_right(position + 48, entry)
+    assert raft.log.matches(entry)
+    raft.lead(2)
+    put_ok(source, body=b"new")
+    assert raft.log.entries(200, 1)[0].term == 2
+    assert len(raft.log.entries(195, 1 << 20)) == 6
+    source.close()
+    target.close()
+
+
 def test_checksums_go_where_the_original_has_written(tmp_path: Path) -> None:
     """It keeps the folder, and leaves their key out of its checkpoint."""
     source, target = pair(tmp_path)
