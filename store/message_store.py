@@ -48,6 +48,7 @@ from .disk.disk import Disk, Lock
 from .disk.lock_file import AbortFile
 from .disk.system_disk import SystemDisk
 from .dledger.committed import CommittedRecords
+from .dledger.mending import note_damaged
 from .dledger.opening import MemberOpening
 from .dledger.raft_store import MemberLog, MemberPuts, RaftStore
 from .dledger.state_files import MemberFiles
@@ -199,6 +200,7 @@ class MessageStore:
             self._clock,
         )
         raft.log.failed = lambda: self.flush.broken
+        raft.log.on_damaged = partial(note_damaged, index, self.damage)
         raft.refuse = self._refusals.by_role
         raft.on_new_log = self._forget_all
         self.flush.dispatched = raft.dispatched

@@ -7,6 +7,7 @@ entry that the head in front of the damage names.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
@@ -16,8 +17,10 @@ from ...remoting.protocol.record import scan
 from ...remoting.protocol.record.entries import join_entries
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC, EntryHead
 from ..log.commit_log import CommitLog
+from ..log.damage import DamagedRecords
 from ..log.entry_index import EntryIndex
 from ..log.entry_log import DledgerLog
+from ..model.errors import StoreFileError
 from ..raft.entry_log import EntryLogError
 
 _HEAD = ENTRY_HEAD.size
@@ -59,6 +62,15 @@ def index_at(log: DledgerLog, phy_offset: int, last: int) -> int | None:
         return head.index
     found = next(entries_in(log.index, phy_offset, phy_offset + 1, last), None)
     return None if found is None or found.phy_offset != phy_offset else found.number
+
+
+def note_damaged(index: EntryIndex, damage: DamagedRecords, number: int) -> None:
+    """Somebody needs this entry and cannot get it from here: others may have it. It lies where its
+    unit says."""
+    with contextlib.suppress(StoreFileError):
+        if (place := index.place(number)) is not None:
+            problem, seen = "another member cannot get it from here", f"entry={number}"
+            damage.note(place.pos + _HEAD, place.size - _HEAD, problem, seen)
 
 
 def put_right(commit_log: CommitLog, phy_offset: int, entry: Entry, checksum: int | None) -> int:

@@ -16,7 +16,7 @@ they are noted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ...remoting.outages import Outages
@@ -77,6 +77,8 @@ class DledgerLog:
         self._outages: Final = outages
         self.old_log: OldLog = NO_OLD_LOG
         """In front of the entries."""
+        self.on_damaged: Callable[[int], None] = lambda _index: None
+        """Told of an entry that somebody has asked for, and that is damaged."""
         self._first: int = 0
         self._noted: int = 0
         """Index of the next entry that gets a unit, or is known to lack one."""
@@ -253,9 +255,12 @@ class DledgerLog:
                 found, stop = self._read(first, position, max_bytes)
         except StoreError as error:
             self._tell_unreadable(first, str(error))
+            if isinstance(error, EntryLogError):
+                self.on_damaged(first)
             return []
         if not found:
             self._tell_unreadable(first, f"it is damaged at {stop}")
+            self.on_damaged(first)
             return []
         self._remember(first + len(found), stop)
         self._last_read = asked, found

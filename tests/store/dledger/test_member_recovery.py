@@ -122,9 +122,13 @@ def test_what_a_start_did_not_read_is_looked_at_before_others_get_it(
     change(last, position - int(last.name) + 48 + at)
     source = open_member(tmp_path / "a", "n0")
     raft = raft_of(source)
-    assert raft.log.entries(190, 1) == []
+    assert source.damage.places == {}
+    for _ in range(2):
+        assert raft.log.entries(190, 1) == []
+        assert source.damage.places == {position + 48: entry.size - 48}, "it is asked for"
     assert [each.index for each in raft.log.entries(180, 1 << 20)] == list(range(180, 190))
-    assert raft.put_right(position + 48, entry)
+    source.mended(position + 48, raft.put_right(position + 48, entry))
+    assert source.damage.places == {}
     assert raft.log.matches(entry)
     raft.lead(2)
     put_ok(source, body=b"new")
