@@ -55,14 +55,12 @@ class MemberAddresses:
         """Until cancelled. There is nothing to look up where all are addresses."""
         while self._found:
             self._wanted.clear()
-            for host in self._found:
-                await self._look_up(host)
-            self._tell()
+            await asyncio.gather(*map(self._look_up, self._found))
             await self._clock.sleep(AT_MOST_EVERY_S)
             await happens_within(self._wanted, AGAIN_S, self._clock)
 
     async def _look_up(self, host: str) -> None:
-        """What is known stays when nobody can tell."""
+        """What is known stays when nobody can tell, which may take long."""
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -80,6 +78,7 @@ class MemberAddresses:
         if addresses != self._found[host]:
             log.info("member found host=%s addresses=%s", host, ", ".join(sorted(addresses)))
             self._found[host] = addresses
+            self._tell()
 
     def _tell(self) -> None:
         every = self._fixed.union(*self._found.values())
