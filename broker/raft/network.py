@@ -35,6 +35,7 @@ from .addresses import MemberAddresses
 from .door import Door
 from .encoding import PushEncoder
 from .link import PeerLink
+from .member_lists import MemberLists
 from .parts import NodeSettings
 
 log: Final = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class MemberNetwork:
         self._raft: Final = raft
         self._secret: Final = settings.secret
         self._answered: Final = answered
+        self.lists: Final = MemberLists(raft.peers, clock)
+        """Told what members say of who they are."""
         self._encoder: Final = PushEncoder()
         self._door: Final = Door(
             settings.secret,

@@ -58,7 +58,6 @@ from ...store.raft.old_log import differ
 from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
 from .door import OK
-from .member_lists import MemberLists
 from .mending import ExpiredEverywhereError
 from .network import MemberNetwork
 from .old_logs import tell_old_logs
@@ -122,7 +121,6 @@ class RaftNode:
         self._append_noop: Final = append_noop
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
-        self._lists: Final = MemberLists(raft.peers, clock)
         self._member: Final = Member(
             raft,
             store.hard_state,
@@ -131,11 +129,10 @@ class RaftNode:
             self._now_ms(),
             committed=store.committed_index,
             votes=store.votes,
-            may_lead=settings.takes_puts,
         )
         self._takes_puts: Final = settings.takes_puts
-        self._hand_over_at = 0.0
-        self._hand_over_pause_s = HAND_OVER_AGAIN_S
+        self._member.may_lead = settings.takes_puts
+        self._hand_over_at, self._hand_over_pause_s = 0.0, HAND_OVER_AGAIN_S
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
         self._readable_end = 0  # of a leader: where what can be read ends
@@ -282,7 +279,7 @@ class RaftNode:
         try:
             found = None if body is None else decode_dledger(MetadataResponse, body)
             if found is not None:
-                self._lists.told(peer, found.peers)
+                self._network.lists.told(peer, found.peers)
             return found
         except BodyError as error:
             self._not_understood(peer, error)
@@ -427,7 +424,7 @@ class RaftNode:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
         if isinstance(request, MetadataRequest) and self._network.is_member(ctx.connection):
             self._take_hint(request)
-        self._lists.asked(request)
+        self._network.lists.asked(request)
         self._tell(self._member.receive, request, ctx)
         return PENDING
 
@@ -441,7 +438,7 @@ class RaftNode:
         if isinstance(answer, HeartbeatResponse) and answer.takes_bytes:
             self._network.takes_bytes(peer)
         elif isinstance(answer, MetadataResponse):
-            self._lists.told(peer, answer.peers)
+            self._network.lists.told(peer, answer.peers)
         if self._due or not self._was_expected(peer, answer):
             self._tell(self._member.answered, peer, request, answer)
         else:

@@ -57,16 +57,13 @@ class Member:
         committed: int,
         votes: bool,
         deposed: Callable[[], None] | None = None,
-        may_lead: Callable[[], bool] = lambda: True,
     ) -> None:
         """``random(a, b)`` is an integer of a..b. ``committed``: as far as this member knows from
         before, -1 for nothing. ``votes``: it has all that it ever acknowledged (or is new); False
         where a marker says that it was a member and the log is gone or may lack its end.
 
         ``deposed`` is called, in the middle of any method, the moment this member ceases to lead:
-        from then on the shell's store must put no entry into the log. ``may_lead`` is asked before
-        leadership is taken from another one; an election does not ask. Raises
-        StoreConfigError."""
+        from then on the shell's store must put no entry into the log. Raises StoreConfigError."""
         settings.check()
         self.settings = settings
         state = self._state = MemberState(settings, hard_state, log, random)
@@ -78,7 +75,11 @@ class Member:
         self._candidacy = Candidacy(state, self._catch_up)
         self._follower = Follower(state, self._catch_up)
         self._leadership = Leadership(state)
-        self._transfer = Transfer(state, self._leadership, self._candidacy.take_over, may_lead)
+        self.may_lead: Callable[[], bool] = lambda: True
+        """Asked before leadership is taken from another one; an election does not ask."""
+        self._transfer = Transfer(
+            state, self._leadership, self._candidacy.take_over, lambda: self.may_lead()
+        )
         self.next_deadline_ms: int = now_ms
         """When ``tick`` has something to do; it may be too early."""
         self._only_pushes = False

@@ -204,7 +204,7 @@ def test_who_leads_next_with_an_earlier_progress_asks_about_nothing_that_is_deci
     async def before(world: SimBroker, client: SimClient) -> None:
         for processor in world.broker.sends.processors:
             if isinstance(processor, TransactionProcessor):
-                processor._durability.for_all = True  # type: ignore[misc]
+                processor._durability.for_all = True
         await half(world, client)
         await checked(world)
         asked(client)

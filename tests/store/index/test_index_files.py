@@ -14,6 +14,7 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.put import PutBatch
+from tests.stored import decode_messages
 
 from ...sim import ManualClock
 from ..world import BORN_HOST, NOW, STORE_HOST, config_of, open_store
