@@ -20,6 +20,7 @@ from ..sends.put_context import PutContext
 from ..sends.sequence_log import SequenceLog
 from ..sends.sequences import Sequences
 from ..stats.broker_stats import BrokerStats
+from ..transactions.half_properties import Destination
 from ..transactions.transaction_check import TransactionCheck
 from ..transactions.transaction_log import TransactionLog
 from .tables import Tables
@@ -46,6 +47,7 @@ class Storage:
         self._group = group
         delays_ms = parse_delay_levels(settings.store.message_delay_level)
         self._tables = tables
+        self._may_send = may_send
         self._is_slave = settings.store.broker_role is BrokerRole.SLAVE
         self.context: PutContext = PutContext.of(store, state.topics, stats, delays_ms)
         self.schedule: Schedule = Schedule(
@@ -78,12 +80,17 @@ class Storage:
             self.context,
             self.transactions,
             state.offsets,
-            state.producers,
+            self._who_may_be_asked,
             clock,
-            may_send=may_send,
             settled=self._settled,
             save_offsets=tables.save_offsets,
         )
+
+    def _who_may_be_asked(self, about: Destination) -> list[Peer]:
+        """Producers of its group that may send to its topic. Anybody may say that he is of the
+        group, and the question brings the message."""
+        connections = self._tables.state.producers.connections(about.group)
+        return [each for each in connections if self._may_send(each, about.topic)]
 
     @property
     def of_master(self) -> tuple[Service, ...]:

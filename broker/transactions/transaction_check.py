@@ -37,7 +37,6 @@ from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.placement import HALF_QUEUE_ID
 from ..sends.put_context import PutContext
-from ..state.clients import Producers
 from ..state.consumer_offsets import ConsumerOffsets
 from .check_rules import (
     CheckRules,
@@ -87,24 +86,22 @@ class TransactionCheck:
         context: PutContext,
         transactions: TransactionLog,
         offsets: ConsumerOffsets,
-        producers: Producers,
+        members: Callable[[Destination], list[Peer]],
         clock: Clock,
         *,
-        may_send: Callable[[Peer, str], bool],
         settled: Callable[[], Awaitable[bool]],
         save_offsets: Callable[[], Awaitable[None]],
     ) -> None:
-        """``may_send``: a client to a topic. ``settled`` has what is stored by now safe, and tells
+        """``members``: who may be asked. ``settled`` has what is stored by now safe, and tells
         whether it is. ``save_offsets`` returns when the offsets are in their file; it may raise
         ``StoreFileError``."""
-        self._may_send = may_send
         self._settled = settled
         self._config = config
         self._log = transactions
         self._halves = transactions.halves
         self._store = context.store
         self._offsets = offsets
-        self._producers = producers
+        self._members = members
         self._topics = context.topics
         self._dead_letters = context.dead_letters
         self._clock = clock
@@ -370,12 +367,6 @@ class TransactionCheck:
             else:
                 self._send(connection, half, destination)
             await self._pause()
-
-    def _members(self, destination: Destination) -> list[Peer]:
-        """Who may be asked: producers of its group that may send to its topic. Anybody may say that
-        he is of the group, and the question brings the message."""
-        connections = self._producers.connections(destination.group)
-        return [each for each in connections if self._may_send(each, destination.topic)]
 
     def _choose(self, destination: Destination) -> Peer | None:
         """One of them that can be written to; they take turns."""
