@@ -625,6 +625,23 @@ def test_what_is_done_with_a_part_of_a_cluster_is_a_failure(
         assert admin(*arguments.split()).code == 0
 
 
+def test_a_name_server_that_is_away_keeps_no_other_one_from_its_turn(
+    mqadmin: MqAdmin, cluster: LocalCluster
+) -> None:
+    alive = cluster.namesrv_address
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+        servers = f"{dead};{alive}"
+        printed = mqadmin("updateNamesrvConfig", "-n", servers, "-k", "productEnvName", "-v", "x")
+    assert (printed.code, printed.out) == (1, "")
+    assert f"cannot connect to {dead}" in printed.err
+    assert printed.err.endswith(f"it was changed at {alive}\n")
+    assert "productEnvName                                    =  x\n" in (
+        mqadmin("getNamesrvConfig", "-n", alive).out
+    )
+
+
 @pytest.mark.parametrize("name", ["exportMetadata", "exportConfigs", "exportMetrics"])
 def test_an_export_without_a_broker_is_a_failure(
     admin: MqAdmin, cluster: LocalCluster, tmp_path: Path, name: str

@@ -12,6 +12,7 @@ from ....remoting.errors import RocketMQError
 from ..command import TEXT, command
 from ..java_text import hash_order
 from ..shell import Shell
+from ..targets import each
 
 
 @command("updateKvConfig")
@@ -91,8 +92,17 @@ async def get_namesrv_config(shell: Shell) -> None:
 @click.option("-v", "--value", required=True, type=TEXT, help="Its new value")
 async def update_namesrv_config(shell: Shell, key: str, value: str) -> None:
     async with shell.admin(brokers=False) as admin:
-        for address in admin.name_server_addresses:
-            await admin.update_name_server_config(address, {key: value})
+        changed = [
+            address
+            async for address in each(
+                shell,
+                admin.name_server_addresses,
+                lambda address: admin.update_name_server_config(address, {key: value}),
+            )
+        ]
+    if shell.failed:
+        shell.tell(f"it was changed at {', '.join(changed) or 'none of them'}")
+        return
     given = f"[{', '.join(admin.name_server_addresses)}]" if shell.namesrv_by_option else ""
     shell.out.line(f"update name server config success!{given}")
     shell.out.line(f"{key} : {value}")
