@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from ...remoting.errors import BrokerError, RemotingError, RocketMQError
 from ...remoting.protocol.bodies.reset import ResetOffsetBody
 from ...remoting.protocol.bodies.stats import OffsetWrapper
 from ...remoting.protocol.codes import LanguageCode, RequestCode
@@ -33,6 +35,11 @@ class OffsetMove(NamedTuple):
     """Where it stands afterwards."""
 
 
+class PartlyReset(RocketMQError):
+    """Some brokers have told the members of a group where to go on, others have not; the text says
+    which. Its offsets must not be moved there: who is online would write over that."""
+
+
 class ResetOperations(OffsetOperations, TopicOperations):
     async def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int, *, force: bool = True, cpp: bool = False
@@ -43,25 +50,44 @@ class ResetOperations(OffsetOperations, TopicOperations):
         ``force``: also forwards; without it only back. ``cpp``: the clients are written in C++ and
         are told in their form. They commit it themselves, within about ten seconds. Raises
         ``NoRouteError``, ``ConsumerNotOnline`` (use ``move_offsets`` then), ``BrokerError`` (code
-        1) when the group has no offset in some queue.
+        1) when the group has no offset in some queue; ``PartlyReset`` when that is not so at every
+        broker, all of which are asked.
         """
         header = ResetOffsetRequest(
             topic=topic, group=group, timestamp=timestamp_ms, is_force=force
         )
-        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         moved: dict[MessageQueue, int] = {}
+        told: list[str] = []
+        failed: RocketMQError | None = None
         for address in await self._addresses_of_topic(topic):
-            if cpp:
-                timeout = self.instance.request_timeout * SLOW
-                answer = await self.instance.remoting.invoke_as(
-                    LanguageCode.CPP, address, code, header, timeout=timeout
-                )
-                moved |= answer_body(answer, ResetOffsetBody, address).offset_table
+            try:
+                moved |= await self._reset_at(address, header, cpp=cpp)
+            except (BrokerError, RemotingError) as error:
+                failed = failed or error
             else:
-                moved |= (
-                    await self._ask(address, code, header, ResetOffsetBody, times=SLOW)
-                ).offset_table
-        return moved
+                told.append(address)
+        if failed is None:
+            return moved
+        if not told:
+            raise failed
+        raise PartlyReset(
+            f"the members of {group} were told by {', '.join(told)}, and not by others, try again: "
+            f"{failed}"
+        ) from failed
+
+    async def _reset_at(
+        self, address: str, header: ResetOffsetRequest, *, cpp: bool
+    ) -> Mapping[MessageQueue, int]:
+        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        if not cpp:
+            return (
+                await self._ask(address, code, header, ResetOffsetBody, times=SLOW)
+            ).offset_table
+        timeout = self.instance.request_timeout * SLOW
+        answer = await self.instance.remoting.invoke_as(
+            LanguageCode.CPP, address, code, header, timeout=timeout
+        )
+        return answer_body(answer, ResetOffsetBody, address).offset_table
 
     async def move_offsets(
         self,

@@ -10,10 +10,12 @@ import pytest
 
 from aiorocketmq import Admin
 from aiorocketmq.client.admin.core import AT_ONCE
-from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
-from aiorocketmq.remoting.errors import BrokerError
+from aiorocketmq.client.admin.offset_reset import PartlyReset
+from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler, Reply
+from aiorocketmq.remoting.errors import BrokerError, ConsumerNotOnline
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList
+from aiorocketmq.remoting.protocol.bodies.reset import ResetOffsetBody
 from aiorocketmq.remoting.protocol.bodies.route import (
     BrokerData,
     ClusterInfo,
@@ -23,6 +25,7 @@ from aiorocketmq.remoting.protocol.bodies.route import (
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from ..sim import SimOwner, turns
 from .scripted_broker import BROKER, ScriptedBroker, route_of
@@ -172,6 +175,40 @@ def test_a_topic_is_deleted_wherever_it_can_be(refusing: set[int]) -> None:
             await admin.delete_topic("T", "C")
         last = [] if len(refusing) == BROKERS else ["name server"]
         assert told == ["broker"] * BROKERS + last
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("offline", [{0}, {1}, {0, 1, 2}])
+def test_a_group_that_is_not_online_everywhere_is_no_group_that_is_offline(
+    offline: set[int],
+) -> None:
+    """Members that one broker does not know, as it was just started, would write over offsets that
+    are moved there; and the others are asked, whoever comes first."""
+
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        asked = 0
+
+        def reset(_request: object, _body: Body, _ctx: Context) -> Reply:
+            nonlocal asked
+            asked += 1
+            if asked - 1 in offline:
+                return Reply(int(ResponseCode.CONSUMER_NOT_ONLINE), remark="not online")
+            table = {MessageQueue("T", f"broker-{asked - 1}", 0): 7}
+            return Reply(body=encode_body(ResetOffsetBody(offset_table=table)))
+
+        def route(_request: object, _body: Body, _ctx: Context) -> Reply:
+            return Reply(body=encode_body(many_brokers(BROKERS)))
+
+        handlers: dict[RequestCode, Handler] = {
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset,
+            ROUTE: route,
+        }
+        broker.owner = SimOwner(Dispatcher(handlers), clock=broker.clock)
+        kind = ConsumerNotOnline if len(offline) == BROKERS else PartlyReset
+        with pytest.raises(kind, match="not online"):
+            await admin.reset_offsets("g", "T", 0)
+        assert asked == BROKERS
 
     run(scenario)
 
