@@ -98,20 +98,28 @@ async def _is_broker(view: ClusterView, address: str) -> bool:
 async def by_time(
     view: ClusterView, topic: str, begin_ms: int, end_ms: int, most: int = MOST_FOUND
 ) -> tuple[list[MessageExt], list[str]]:
-    """The first of each queue that were stored in that time, and what could not be read. Raises
-    ``NoRouteError``."""
+    """The first that were stored in that time, and what could not be read, or is beyond these.
+    Raises ``NoRouteError``."""
     queues = await view.admin.read_queues(topic)
     told = await asyncio.gather(
         *(view.ask(partial(_of_queue, view, queue, begin_ms, end_ms, most)) for queue in queues)
     )
-    found = [message for messages, _ in told for message in messages or ()]
+    answers = [answer for answer, _ in told if answer is not None]
+    found = [message for messages, _ in answers for message in messages]
     found.sort(key=lambda message: message.store_timestamp)
-    return found[:most], [problem for _, problem in told if problem]
+    problems = [problem for _, problem in told if problem]
+    if len(found) > most or any(more for _, more in answers):
+        problems.append(
+            f"More were stored in that time than the {min(most, len(found))} that were looked "
+            "through: choose a shorter one to see the others."
+        )
+    return found[:most], problems
 
 
 async def _of_queue(
     view: ClusterView, queue: MessageQueue, begin_ms: int, end_ms: int, most: int
-) -> list[MessageExt]:
+) -> tuple[list[MessageExt], bool]:
+    """And whether there may be more."""
     offset = await view.admin.search_offset(queue, begin_ms)
     found: list[MessageExt] = []
     for _ in range(MOST_PULLS):
@@ -119,9 +127,11 @@ async def _of_queue(
         found += [m for m in pulled.messages if begin_ms <= m.store_timestamp <= end_ms]
         offset = pulled.next_offset
         late = any(m.store_timestamp > end_ms for m in pulled.messages)
-        if pulled.status is not PullStatus.FOUND or late or len(found) >= most:
+        if pulled.status is not PullStatus.FOUND or late or offset >= pulled.max_offset:
+            return found, False
+        if len(found) > most:
             break
-    return found[:most]
+    return found, True
 
 
 async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
