@@ -26,8 +26,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -43,7 +41,6 @@ from .broker.config.group_config import GroupConfig
 from .broker.config.settings import BrokerSettings
 from .broker.opening import open_broker
 from .daemon.descriptors import allowed_connections
-from .daemon.event_loop import new_event_loop
 from .daemon.local_address import local_address
 from .local_brokers import LocalBrokers, LocalMember
 from .local_folder import check_folder, make_directory
@@ -51,6 +48,7 @@ from .local_group import LARGEST, LocalGroup
 from .local_masters import LARGEST as MOST_MASTERS
 from .local_masters import LocalMasters
 from .local_properties import DEFAULTS, checked
+from .local_thread import ClusterThread
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
 from .remoting.errors import AddressInUseError
@@ -129,7 +127,7 @@ class LocalCluster:
         self._properties = properties
         self._broker: Broker | None = None
         self._task: asyncio.Task[None] | None = None
-        self._thread: _ClusterThread | None = None
+        self._thread: ClusterThread | None = None
         self._seats = Seats(allowed_connections(Limits().max_connections, told=False))
 
     if not TYPE_CHECKING:  # for checkers nothing has changed
@@ -215,7 +213,7 @@ class LocalCluster:
     # ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self._thread = _ClusterThread(self)
+        self._thread = ClusterThread(self)
         self._thread.start()
         return self
 
@@ -349,58 +347,3 @@ class _Registered:
             await asyncio.sleep(_LOOK_AGAIN_S)
         self._ready()
         await asyncio.Event().wait()
-
-
-class _ClusterThread:
-    """Runs a cluster on a loop of its own."""
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="local-cluster")
-        self._stop = asyncio.Event()
-        self._finished: Future[None] | None = None
-        self._holding: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
-        self._given_up = False
-
-    def start(self) -> None:
-        """Returns when the cluster runs; raises what keeps it from running, or interrupts this."""
-        started: Future[None] = Future()
-        self._finished = self._threads.submit(self._run, started)
-        try:
-            wait((started, self._finished), return_when=FIRST_COMPLETED)
-        except BaseException:  # nobody else would end it, and Python waits for its thread
-            self._give_up()
-            raise
-        if self._finished.done():
-            self._threads.shutdown()
-            self._finished.result()
-
-    def stop(self) -> None:
-        """Returns when the cluster has ended; raises what ended it before."""
-        assert self._finished is not None
-        if not self._finished.done():
-            self._cluster.loop.call_soon_threadsafe(self._stop.set)
-        self._threads.shutdown()
-        self._finished.result()
-
-    def _give_up(self) -> None:
-        self._given_up = True
-        if self._holding is not None:
-            loop, task = self._holding
-            with suppress(RuntimeError):  # it has ended meanwhile, and so has the loop
-                loop.call_soon_threadsafe(task.cancel)
-        self._threads.shutdown()
-
-    def _run(self, started: Future[None]) -> None:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(self._hold(started))
-
-    async def _hold(self, started: Future[None]) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._holding = asyncio.get_running_loop(), task
-        if self._given_up:  # looked at behind that: one of both threads sees the other's word
-            return
-        async with self._cluster:
-            started.set_result(None)
-            await self._stop.wait()

@@ -19,7 +19,7 @@ from aiorocketmq import (
     Producer,
     PullConsumer,
     Sql,
-    local_cluster,
+    local_thread,
 )
 from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.daemon.launch import LaunchError
@@ -111,7 +111,7 @@ def test_a_start_in_a_thread_that_is_interrupted_leaves_no_thread(
             starting.wait()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(local_cluster, "wait", interrupted)
+    monkeypatch.setattr(local_thread, "wait", interrupted)
     threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         Slow().__enter__()
