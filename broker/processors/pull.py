@@ -492,7 +492,7 @@ class PullProcessor:
 
     def _deadline(self) -> None:
         self._timer = None
-        for held in self._held.expired(self._clock.monotonic() + 0.001):
+        for held in self._held.expired(self._clock.monotonic() + 0.001, _PULLS_PER_TURN):
             self._read_again(held, last=True)
         self._set_timer()
 

@@ -131,10 +131,10 @@ class HeldPulls:
         """Those that wait for a queue, in the order in which they came."""
         return list(self._by_queue.get((topic, queue_id), ()))
 
-    def expired(self, now: float) -> list[HeldPull]:
-        """Those whose deadline has come. They stay held until ``release``."""
+    def expired(self, now: float, most: int) -> list[HeldPull]:
+        """Those whose deadline has come, the first of many. They stay held until ``release``."""
         due: list[HeldPull] = []
-        while self._deadlines and self._deadlines[0][0] <= now:
+        while len(due) < most and self._deadlines and self._deadlines[0][0] <= now:
             held = heapq.heappop(self._deadlines)[2]
             if not held.gone:
                 due.append(held)

@@ -410,6 +410,29 @@ def test_more_than_can_be_answered_in_one_turn_are_answered_in_the_next(tmp_path
     play(tmp_path, scene)
 
 
+def test_deadlines_that_come_together_are_met_in_several_turns(tmp_path: Path) -> None:
+    """Who asks says how long he waits: thousands may come in one millisecond."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        pulls = world.broker.reads.pull
+        waiting = [
+            asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST)) for _ in range(300)
+        ]
+        await turns()
+        assert pulls.held_pulls == 300
+        world.clock.advance(15)
+        pulls._deadline()
+        left = [pulls.held_pulls]
+        while pulls.held_pulls:
+            await asyncio.sleep(0)
+            left.append(pulls.held_pulls)
+        assert len(set(left)) >= 4
+        for answer in await asyncio.gather(*waiting):
+            assert answer.code == ResponseCode.PULL_NOT_FOUND
+
+    play(tmp_path, scene)
+
+
 def test_who_still_waits_is_woken_after_another_has_left(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         other = world.connect()

@@ -83,10 +83,10 @@ def test_deadlines_come_in_order_and_released_pulls_have_none() -> None:
     late, early, gone = held(pulls, deadline=30), held(pulls, deadline=20), held(pulls, deadline=10)
     pulls.release(gone)
     assert pulls.next_deadline == 20
-    assert pulls.expired(19.9) == []
-    assert pulls.expired(20.0) == [early]
+    assert pulls.expired(19.9, 9) == []
+    assert pulls.expired(20.0, 9) == [early]
     assert pulls.next_deadline == 30
-    assert pulls.expired(100.0) == [late]
+    assert pulls.expired(100.0, 9) == [late]
     assert pulls.next_deadline is None
 
 
@@ -115,7 +115,8 @@ def test_the_tables_agree_and_forget_what_is_released(
     assert len(pulls) == len(alive)
     assert sorted(id(p) for q in range(4) for p in pulls.waiting("T", q)) == sorted(map(id, alive))
     assert pulls.next_deadline == min((p.deadline for p in alive), default=None)
-    assert sorted(p.deadline for p in pulls.expired(1000.0)) == sorted(p.deadline for p in alive)
+    found = pulls.expired(1000.0, len(events))
+    assert sorted(p.deadline for p in found) == sorted(p.deadline for p in alive)
     assert len(pulls._deadlines) == 0
 
 
