@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCAN_INTERVAL_S: Final = 10.0
 TOLD_AT_ONCE: Final = 64
-"""Members of a group that are told in one turn of the loop, at 10 µs each."""
+"""Members of groups that are told in one turn of the loop, at 10 µs each."""
 
 
 class ClientWatch:
@@ -42,6 +42,8 @@ class ClientWatch:
         self._clock = clock
         self._untold: dict[str, list[Peer]] = {}
         """Of large groups: members that have not been told yet of what has changed."""
+        self._told = 0
+        """In this turn of the loop."""
         self._changed_again: set[str] = set()
         """Of those the groups of which all members have to be told once more."""
 
@@ -88,9 +90,9 @@ class ClientWatch:
     def notify(self, group: str, *, at_once: int = TOLD_AT_ONCE) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED to every member, oneway; they rebalance at once.
 
-        Members of a large group are told some in a turn of the loop, and once for all changes that
-        come before they are: a thousand members that join one after the other would be a million
-        requests.
+        Where there are many, members of a large group or groups that lose a member together, some
+        are told in a turn of the loop, and once for all changes that come before they are: a
+        thousand members that join one after the other would be a million requests.
         """
         if not self._config.notify_consumer_ids_changed_enable:
             return
@@ -98,27 +100,36 @@ class ClientWatch:
             self._changed_again.add(group)
             return
         members = self._consumers.connections(group)
-        self._tell(group, members[:at_once])
-        if len(members) > at_once:
+        told = self._tell(group, members[:at_once])
+        if len(members) > told:
             if not self._untold:
                 asyncio.get_running_loop().call_soon(self._tell_more)
-            self._untold[group] = members[at_once:]
+            self._untold[group] = members[told:]
 
     def _tell_more(self) -> None:
         """The next members of a group; the next time it is another group's turn."""
         group = next(iter(self._untold))
         members = self._untold.pop(group)
-        self._tell(group, members[:TOLD_AT_ONCE])
-        if len(members) > TOLD_AT_ONCE:
-            self._untold[group] = members[TOLD_AT_ONCE:]
+        told = self._tell(group, members)
+        if len(members) > told:
+            self._untold[group] = members[told:]
         if self._untold:
             asyncio.get_running_loop().call_soon(self._tell_more)
         if group in self._changed_again and group not in self._untold:
             self._changed_again.remove(group)
             self.notify(group)
 
-    def _tell(self, group: str, members: list[Peer]) -> None:
+    def _tell(self, group: str, members: list[Peer]) -> int:
+        """As many of them as this turn has left."""
+        some = members[: TOLD_AT_ONCE - self._told]
+        if some and not self._told:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._told += len(some)
         header = ConsumerGroupRequest(consumer_group=group)
-        for connection in members:
+        for connection in some:
             if not connection.closed:
                 connection.invoke_oneway(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
+        return len(some)
+
+    def _next_turn(self) -> None:
+        self._told = 0

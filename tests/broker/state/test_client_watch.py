@@ -75,7 +75,27 @@ async def test_a_small_group_is_told_at_once() -> None:
     world.watch.notify("g")
     assert world.times("g") == {1}
     world.watch.notify("g")
+    await until_quiet(world)
     assert world.times("g") == {2}
+
+
+@on_a_loop
+async def test_of_many_small_groups_some_are_told_in_a_turn() -> None:
+    """A client may be in thousands, and they lose it together."""
+    groups = [f"g{number}" for number in range(200)]
+    world = World(**dict.fromkeys(groups, 10))
+    for group in groups:
+        world.watch.notify(group)
+    assert len(world.told) == TOLD_AT_ONCE
+    before = 0
+    while world.watch._untold:
+        assert len(world.told) - before <= TOLD_AT_ONCE
+        before = len(world.told)
+        await asyncio.sleep(0)
+    assert {count for group in groups for count in world.times(group)} == {1}
+    await asyncio.sleep(0)
+    world.watch.notify(groups[0])
+    assert world.times(groups[0]) == {2}
 
 
 @on_a_loop
@@ -120,8 +140,8 @@ async def test_groups_take_turns() -> None:
     world = World(g=1000, h=100)
     world.watch.notify("g")
     world.watch.notify("h")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    for _ in range(4):
+        await asyncio.sleep(0)
     assert world.times("h") == {1}
     assert world.times("g") == {0, 1}
     await until_quiet(world)
