@@ -99,6 +99,8 @@ class PullProcessor:
         self._timer_at = 0.0
         self._scans: deque[HeldPull] = deque()
         self._scan_is_due = False
+        self._homeless: deque[HeldPull] = deque()
+        """Their topic was deleted; they are to be told."""
 
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes."""
@@ -470,10 +472,19 @@ class PullProcessor:
         again."""
         if change is not TopicChange.DELETED:
             return
-        for held in self._held.of_topic(topic.name):
-            self._release(held)
-            remark = f"topic[{topic.name}] not exist, apply first please! {FAQ}"
-            held.ctx.reply(Reply(ResponseCode.TOPIC_NOT_EXIST, _NO_FIELDS, remark=remark))
+        self._homeless += self._held.take_topic(topic.name)
+        self._tell_homeless()
+
+    def _tell_homeless(self) -> None:
+        """Some in a turn of the loop."""
+        for _ in range(min(len(self._homeless), _PULLS_PER_TURN)):
+            held = self._homeless.popleft()
+            if not held.gone:
+                self._release(held)
+                remark = f"topic[{held.topic}] not exist, apply first please! {FAQ}"
+                held.ctx.reply(Reply(ResponseCode.TOPIC_NOT_EXIST, _NO_FIELDS, remark=remark))
+        if self._homeless:
+            asyncio.get_running_loop().call_soon(self._tell_homeless)
 
     def _set_timer(self) -> None:
         deadline = self._held.next_deadline

@@ -140,12 +140,13 @@ class HeldPulls:
                 due.append(held)
         return due
 
-    def of_topic(self, topic: str) -> list[HeldPull]:
-        """Those that wait for any queue of a topic."""
+    def take_topic(self, topic: str) -> list[HeldPull]:
+        """Those that wait for any queue of a topic. Nothing comes for them any more, but they count
+        until ``release``."""
         return [
             held
-            for queue_id in self._queues_of.get(topic, ())
-            for held in self._by_queue[topic, queue_id]
+            for queue_id in self._queues_of.pop(topic, ())
+            for held in self._by_queue.pop((topic, queue_id))
         ]
 
     def of_connection(self, connection: Peer) -> list[HeldPull]:

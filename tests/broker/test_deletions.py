@@ -47,11 +47,11 @@ def of_held_pulls(topics: list[str], _folder: Path) -> Deletion:
             )
 
     def delete(topic: str) -> None:
-        held = pulls.of_topic(topic)
+        held = pulls.take_topic(topic)
         assert [each.queue_id for each in held] == list(range(QUEUES))
         for each in held:
             pulls.release(each)
-        assert not pulls.of_topic(topic)
+        assert not pulls.take_topic(topic)
 
     return delete
 

@@ -410,6 +410,32 @@ def test_more_than_can_be_answered_in_one_turn_are_answered_in_the_next(tmp_path
     play(tmp_path, scene)
 
 
+def test_many_who_wait_for_a_topic_that_is_deleted_are_told_in_several_turns(
+    tmp_path: Path,
+) -> None:
+    """Whoever waits for one of the same name that is made meanwhile is not meant."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        pulls, topics = world.broker.reads.pull, world.broker.state.topics
+        waiting = [
+            asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST)) for _ in range(300)
+        ]
+        await turns()
+        topics.delete("T")
+        assert pulls.held_pulls >= 200
+        topics.update(TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2))
+        later = asyncio.ensure_future(pull(world.connect(), sys_flag=HELD_BY_REQUEST))
+        for answer in await asyncio.gather(*waiting):
+            assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+        await turns()
+        assert pulls.held_pulls == 1
+        world.broker.store.put_message(PutMessage("T", 0, b"m", b"", bytes(8), 1, 1))
+        assert bodies(await later) == [b"m"]
+        assert pulls.held_pulls == 0
+
+    play(tmp_path, scene)
+
+
 def test_deadlines_that_come_together_are_met_in_several_turns(tmp_path: Path) -> None:
     """Who asks says how long he waits: thousands may come in one millisecond."""
 
