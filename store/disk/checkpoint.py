@@ -21,13 +21,16 @@ original has worked here since.
 from __future__ import annotations
 
 import errno
+import logging
 import struct
 import zlib
 from pathlib import Path
 from typing import Final
 
-from ..model.errors import SyncFailedError, translated
+from ..model.errors import SyncFailedError, is_of_bad_sector, translated
 from .disk import Disk
+
+log: Final = logging.getLogger(__name__)
 
 _SIZE: Final = 4096
 _TIMES: Final = struct.Struct(">qqq")
@@ -55,11 +58,17 @@ class Checkpoint:
         """The same, as the disk has it at the least."""
 
     def load(self) -> None:
-        """Read the file; one that is missing or cut short claims nothing. Raises StoreFileError."""
+        """Read the file; one that is missing, cut short, or on a bad sector claims nothing. Raises
+        StoreFileError."""
         with translated(self.path, "cannot be read"):
             try:
                 content = self._disk.contents(self.path)
             except FileNotFoundError:
+                return
+            except OSError as error:
+                if not is_of_bad_sector(error):
+                    raise
+                log.error("%s cannot be read, it claims nothing: %s", self.path, error)
                 return
         self._content = content[:_SIZE].ljust(_SIZE, b"\0")
         times = _TIMES.unpack_from(self._content)

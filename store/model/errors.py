@@ -103,6 +103,12 @@ def file_error(path: Path, problem: str, error: OSError) -> StoreFileError:
     )
 
 
+def is_of_bad_sector(error: Exception) -> bool:
+    """The disk has lost what was to be read: what is derived can be made again."""
+    cause = error.__cause__ if isinstance(error, StoreFileError) else error
+    return isinstance(cause, OSError) and cause.errno == errno.EIO
+
+
 @contextlib.contextmanager
 def translated(path: Path, problem: str) -> Iterator[None]:
     """OSError becomes an error of the store that names the file."""

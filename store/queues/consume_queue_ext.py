@@ -31,7 +31,7 @@ from ...remoting.outages import Outages
 from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
-from ..model.errors import StoreFileError
+from ..model.errors import StoreFileError, is_of_bad_sector
 
 log: Final = logging.getLogger(__name__)
 
@@ -184,18 +184,19 @@ class ConsumeQueueExt:
 
     def cut(self, last: int | None) -> bool:
         """Everything behind the unit at the address ``last`` is forgotten, all of it without one
-        (truncateByMaxAddress). The bytes stay until ``finish``. False when there is no such unit:
-        then nothing is changed.
+        (truncateByMaxAddress). The bytes stay until ``finish``. False when there is no such unit
+        (any more): then nothing is changed. Raises StoreFileError.
         """
         end = self.files.start
         if last is not None:
             offset = last - _BASE
             file = self.files.find(offset)
-            found = (
-                None
-                if file is None
-                else _unit_in(file.read_unmapped, file.size, offset - file.start)
-            )
+            try:
+                found = file and _unit_in(file.read_unmapped, file.size, offset - file.start)
+            except StoreFileError as error:
+                if not is_of_bad_sector(error):
+                    raise
+                found = None
             if found is None:
                 return False
             end = offset + found[0]

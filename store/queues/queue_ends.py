@@ -45,7 +45,7 @@ from ...remoting.outages import Outages
 from ...remoting.protocol.record import topic_field
 from ..disk.checkpoint import Checkpoint
 from ..disk.disk import Disk
-from ..model.errors import StoreFileError, translated
+from ..model.errors import StoreFileError, is_of_bad_sector, translated
 from .consume_queue import ConsumeQueue
 
 log: Final = logging.getLogger(__name__)
@@ -133,12 +133,16 @@ class QueueEnds:
         """That are being taken or written."""
 
     def load(self) -> KnownEnds | None:
-        """What it says; None when it is not there, or damaged. Raises StoreFileError when it cannot
-        be read."""
+        """What it says; None when it is not there, or damaged, be it by a bad sector. Raises
+        StoreFileError when it cannot be read otherwise."""
         with translated(self.path, "cannot be read"):
             try:
                 data = self._disk.contents(self.path)
             except FileNotFoundError:
+                return None
+            except OSError as error:
+                if not is_of_bad_sector(error):
+                    raise
                 return None
         return _decode(data)
 

@@ -14,10 +14,12 @@ and what they account for in each file of the commit log is added up: see ``log_
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ..model.config import CQ_UNIT_SIZE
+from ..model.errors import StoreFileError, is_of_bad_sector
 from .consume_queue import CQ_UNIT, ConsumeQueue, Edges
 from .consume_queues import ConsumeQueues
 from .queue_ends import KnownEnds, QueueEnd, QueueKey
@@ -56,13 +58,14 @@ class QueueSurvey:
         """Hold the queues against what is known. Raises StoreFileError."""
         for key, queue in self._queues.table.items():
             end = known.queues.get(key)
-            if (
-                end is None
-            ):  # of a topic that was deleted and came back, or newer than the checkpoint
-                self._derive_one(queue, UnitChain())
-            elif (doubt := self._compare_one(queue, end)) is not None:
-                self.doubts[key] = doubt
-                queue.accept(max(doubt.kept, queue.min_offset))
+            with self._doubting_what_is_lost(queue):
+                if (
+                    end is None
+                ):  # of a topic that was deleted and came back, or newer than the checkpoint
+                    self._derive_one(queue, UnitChain())
+                elif (doubt := self._compare_one(queue, end)) is not None:
+                    self.doubts[key] = doubt
+                    queue.accept(max(doubt.kept, queue.min_offset))
         for key, end in known.queues.items():
             if key not in self._queues.table and end.phy_end >= 0:
                 self.doubts[key] = Doubt(0, f"it is gone, it had {_entries(end)}")
@@ -114,9 +117,22 @@ class QueueSurvey:
         """Find out what the queues hold from themselves alone. Raises StoreFileError."""
         for queue in self._queues.table.values():
             chain = UnitChain(log_file_size)
-            self._derive_one(queue, chain)
+            with self._doubting_what_is_lost(queue):
+                self._derive_one(queue, chain)
             for file, account in chain.accounts.items():
                 self.accounts[file] = self.accounts.get(file, Account()).plus(account)
+
+    @contextlib.contextmanager
+    def _doubting_what_is_lost(self, queue: ConsumeQueue) -> Iterator[None]:
+        """A queue that lies on a bad sector is made again. Raises StoreFileError for what may be
+        read the next time."""
+        try:
+            yield
+        except StoreFileError as error:
+            if not is_of_bad_sector(error):
+                raise
+            queue.accept(queue.files.start // CQ_UNIT_SIZE)
+            self.doubts[queue.topic, queue.queue_id] = Doubt(0, f"it cannot be read ({error})")
 
     def _derive_one(self, queue: ConsumeQueue, chain: UnitChain) -> None:
         believe(queue, chain)

@@ -58,6 +58,16 @@ class BadSectorDisk(PosixDisk):
             del self.bad[name]
         return super().write(fd, data, position)
 
+    def contents(self, path: Path) -> bytes:
+        if any(str(path).endswith(name) for name in self.bad):
+            raise OSError(errno.EIO, "Input/output error")
+        return super().contents(path)
+
+    def delete(self, path: str | Path) -> None:
+        super().delete(path)
+        for name in [name for name in self.bad if str(path).endswith(name)]:
+            del self.bad[name]  # what is made anew lies elsewhere
+
     def _bad_of(self, fd: int) -> tuple[str, int | None]:
         path = os.readlink(f"/proc/self/fd/{fd}")
         name = next((name for name in self.bad if path.endswith(name)), "")

@@ -18,12 +18,14 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.store.disk.disk import Disk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.tools.mqstore.rebuild import RebuildSettings, rebuild
 from aiorocketmq.tools.mqstore.verify import verify
 
 from ..store.world import NOW, bodies_of, crash, open_store, put_ok
 from .damage import assert_consistent
+from .disks import BadSectorDisk
 
 QUEUES = [("T", 0), ("T", 1), ("U", 0)]
 MESSAGES = 75
@@ -57,8 +59,8 @@ def filled(root: Path, stop: str) -> Sent:
     return sent
 
 
-def reopened(root: Path) -> MessageStore:
-    return open_store(root, mapped_file_size_commit_log=4096, max_index_num=20)
+def reopened(root: Path, disk: Disk | None = None) -> MessageStore:
+    return open_store(root, disk, mapped_file_size_commit_log=4096, max_index_num=20)
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +128,9 @@ DAMAGES: list[Callable[[Path, random.Random], None]] = [
 ]
 
 
-def check(root: Path, sent: Sent, what: str) -> None:
+def check(root: Path, sent: Sent, what: str, disk: Disk | None = None) -> None:
     """Everything is there, nothing twice, and numbers go on."""
-    store = reopened(root)
+    store = reopened(root, disk)
     try:
         for queue, bodies in sent.items():
             assert bodies_of(store, *queue) == bodies, (what, queue)
@@ -152,6 +154,23 @@ def test_one_file(
         name = victim.relative_to(whole)
         damage(root / name, random.Random(number))
         check(root, sent, f"{damage.__name__} {name} after {stop}")
+        assert_consistent(root)
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_bad_sector_in_one_file(
+    tmp_path: Path, stores: dict[str, tuple[Path, Sent]], stop: str
+) -> None:
+    """It cannot be read any more."""
+    whole, sent = stores[stop]
+    for victim in derived_files(whole):
+        root = tmp_path / "store"
+        shutil.copytree(whole, root)
+        name = str(victim.relative_to(whole))
+        disk = BadSectorDisk()
+        disk.bad = {f"/{name}": 0}
+        check(root, sent, f"{name} cannot be read after {stop}", disk)
         assert_consistent(root)
         shutil.rmtree(root)
 

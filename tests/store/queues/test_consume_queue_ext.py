@@ -33,7 +33,7 @@ from aiorocketmq.store.queues.consume_queue_ext import (
     is_ext_address,
 )
 
-from ...fault.disks import FullDisk, LossyDisk
+from ...fault.disks import BadSectorDisk, FullDisk, LossyDisk
 from ...sim import ManualClock, told_of
 from ..world import (
     BORN_HOST,
@@ -367,6 +367,18 @@ def test_an_extension_that_cannot_be_read_keeps_no_message_back(
     assert len([line for line in caplog.messages if "cannot be read" in line]) == 1
     crash(store)
     store = extended(tmp_path, mapped_file_size_consume_queue=2000)
+    check(store, 40)
+    store.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_one_on_a_bad_sector_is_made_again(tmp_path: Path, clean: bool) -> None:
+    store = extended(tmp_path)
+    fill(store)
+    store.close() if clean else crash(store)
+    disk = BadSectorDisk()
+    disk.bad = {f"consumequeue_ext/T/0/{at:020d}": 0 for at in range(0, 8000, 400)}
+    store = extended(tmp_path, disk)
     check(store, 40)
     store.close()
 
