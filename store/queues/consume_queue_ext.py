@@ -191,12 +191,7 @@ class ConsumeQueueExt:
         if last is not None:
             offset = last - _BASE
             file = self.files.find(offset)
-            try:
-                found = file and _unit_in(file.read_unmapped, file.size, offset - file.start)
-            except StoreFileError as error:
-                if not is_of_bad_sector(error):
-                    raise
-                found = None
+            found = None if file is None else self._found_in(file, offset)
             if found is None:
                 return False
             end = offset + found[0]
@@ -204,6 +199,15 @@ class ConsumeQueueExt:
         self.flushed = min(self.flushed, end)
         self._forget()
         return True
+
+    @staticmethod
+    def _found_in(file: MappedFile, offset: int) -> tuple[int, ExtUnit] | None:
+        try:
+            return _unit_in(file.read_unmapped, file.size, offset - file.start)
+        except StoreFileError as error:
+            if not is_of_bad_sector(error):
+                raise
+            return None
 
     def finish(self) -> None:
         """End of recovery: nothing may lie behind the last unit. Raises StoreFileError."""
