@@ -26,7 +26,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ..model.errors import StoreFileError, file_error, translated, translated_sync
+from ..model.errors import (
+    StoreFileError,
+    file_error,
+    is_of_bad_sector,
+    translated,
+    translated_sync,
+)
 from .disk import Disk
 
 _MADV_RANDOM: Final = 1
@@ -210,6 +216,19 @@ class MappedFile:
                 self._disk.close(fd)
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
+
+    def has_bad_sector(self, upto: int) -> bool:
+        """Something in front of that cannot be read any more; what can is in memory then. Raises
+        StoreFileError."""
+        try:
+            with self.reading() as read:
+                for at in range(0, upto, _STEP):
+                    read(at, min(_STEP, upto - at))
+        except StoreFileError as error:
+            if not is_of_bad_sector(error):
+                raise
+            return True
+        return False
 
     def read_what_is_left(self, position: int, length: int) -> bytes:
         """As ``read_unmapped``, with zeros in the place of pages that are on bad sectors: for who

@@ -89,12 +89,18 @@ class IndexFiles:
                     "it is left alone and not searched", path, length, self._size,
                 )  # fmt: skip
             else:
-                self._entries.append(self._open(path))
+                self._open(path)
 
-    def _open(self, path: Path) -> _Entry:
+    def _open(self, path: Path) -> None:
         file = MappedFile(path, self._size, self._disk)
         file.random = True
-        return self._entry(file)
+        if file.has_bad_sector(HEADER_SIZE):
+            log.error(
+                "%s is on a bad sector: it is left alone and not searched; `mqstore rebuild` "
+                "(broker stopped) makes the index again", path,
+            )  # fmt: skip
+        else:
+            self._entries.append(self._entry(file))
 
     def _entry(self, file: MappedFile) -> _Entry:
         return _Entry(
@@ -171,8 +177,7 @@ class IndexFiles:
 
     def make(self) -> MappedFile:
         """Room for more items: disk space in the present file, or a new one when that is full, or
-        gone. May be called in a thread while nothing is put. Raises OutOfSpaceError,
-        StoreFileError."""
+        gone. May be called in a thread while nothing is put. Raises StoreFileError."""
         if self._entries and self._entries[-1].table.free_items:
             file, index = self._entries[-1]
             if not self._is_gone(file):
@@ -182,8 +187,7 @@ class IndexFiles:
         return self._make_new()
 
     def _is_gone(self, file: MappedFile) -> bool:
-        """Somebody has deleted it, who knows that the index can be made again. Raises
-        StoreFileError."""
+        """Somebody has deleted it. Raises StoreFileError."""
         with translated(file.path, "cannot be looked at"):
             is_gone = file not in self._gone and not self._disk.exists(file.path)
         if is_gone:
@@ -313,7 +317,7 @@ class IndexFiles:
         nowhere. ``on_damage`` is called before anything in front of it is forgotten. Raises
         OutOfSpaceError.
         """
-        damaged_from = None
+        damaged_from, lost = None, set[MappedFile]()
         for file, index in list(self._entries):
             if (
                 not index.free_items
@@ -321,16 +325,21 @@ class IndexFiles:
                 and index.end_phy_offset < phy_offset
             ):
                 continue
-            file.reserve(index.end)
-            damage = index.cut(phy_offset, fits, on_damage)
-            self._dirty.add(file)
+            if file.has_bad_sector(index.end):  # a SIGBUS, through the mapping
+                on_damage()
+                lost.add(file)
+                damage = max(index.begin_phy_offset, 0) if index.count > 1 else None
+            else:
+                file.reserve(index.end)
+                damage = index.cut(phy_offset, fits, on_damage)
+                self._dirty.add(file)
             if damage is not None:
                 log.error("%s is damaged: messages from %d on are indexed again", file.path, damage)
-                phy_offset = damaged_from = min(
-                    damage, phy_offset
-                )  # a file before may have lost more
-                index.cut(phy_offset, fits)
-        self._delete([entry for entry in self._entries if entry.table.count <= 1])
+                # a file before may have lost more
+                phy_offset = damaged_from = min(damage, phy_offset)
+                if file not in lost:
+                    index.cut(phy_offset, fits)
+        self._delete([e for e in self._entries if e.table.count <= 1 or e.file in lost])
         return damaged_from
 
     def drop_newer(

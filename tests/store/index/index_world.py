@@ -48,6 +48,13 @@ def files_of(root: Path) -> list[Path]:
 
 def items_of(root: Path) -> list[tuple[int, int]]:
     """Hash and physical offset of every item of every file."""
+    return items_in(root, 40)
+
+
+def items_in(root: Path, most: int) -> list[tuple[int, int]]:
+    """The same of files of so many."""
     return [
-        item[:2] for path in files_of(root) for item in IndexFile(path.read_bytes(), 10, 40).items()
+        item[:2]
+        for path in files_of(root)
+        for item in IndexFile(path.read_bytes(), 10, most).items()
     ]

@@ -19,9 +19,9 @@ from aiorocketmq.store.disk.system_disk import PosixDisk, SystemDisk
 from aiorocketmq.store.log.log_scanner import LogScanner
 from aiorocketmq.store.services.flush import FlushService
 
-from ...fault.disks import LossyDisk
+from ...fault.disks import BadSectorDisk, LossyDisk
 from ..world import NOW, crash, open_store
-from .index_world import ITEMS, bodies, build, files_of, items_of, not_found, send
+from .index_world import ITEMS, bodies, build, files_of, items_in, items_of, not_found, send
 
 
 def checkpoint_of(root: Path) -> Checkpoint:
@@ -93,6 +93,47 @@ def test_the_first_of_several_damaged_files_counts(tmp_path: Path) -> None:
     assert not_found(store, 120) == []
     store.close()
     assert len(items_of(tmp_path)) == len(set(items_of(tmp_path))) == 120
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_after_a_kill_a_file_with_a_bad_sector_is_made_again(tmp_path: Path, number: int) -> None:
+    """Through its mapping that would be a SIGBUS, at each start."""
+    large = {"max_index_num": 400, "mapped_file_size_commit_log": 1 << 20}
+    store = open_store(tmp_path, **large)
+    for message in range(1000):
+        send(store, message)
+    build(store)
+    asyncio.run(store.sync())
+    store._checkpoint.index_msg_timestamp = 0  # nobody vouches for them
+    store._checkpoint.save()
+    crash(store)
+    disk = BadSectorDisk()
+    disk.bad = {f"index/{files_of(tmp_path)[number].name}": 4096}
+    store = open_store(tmp_path, disk, **large)
+    assert disk.bad == {}
+    assert [message for message in range(1000) if bodies(store, f"u{message}") == []] == []
+    assert len(items_in(tmp_path, 400)) == 1000
+    store.close()
+
+
+def test_a_file_whose_header_cannot_be_read_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path)
+    for number in range(60):
+        send(store, number)
+    store.close()
+    disk = BadSectorDisk()
+    disk.bad = {f"index/{files_of(tmp_path)[0].name}": 0}
+    store = open_store(tmp_path, disk)
+    assert any("is on a bad sector" in line for line in caplog.messages)
+    assert any("has lost files" in line for line in caplog.messages)
+    assert bodies(store, "u59") == ["59"]
+    assert bodies(store, "u1") == []
+    send(store, 60)
+    build(store)
+    assert bodies(store, "u60") == ["60"]
+    store.close()
 
 
 def test_damaged_items_are_kept_until_nothing_vouches_for_them(tmp_path: Path) -> None:
