@@ -98,7 +98,7 @@ def test_the_first_of_several_damaged_files_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_after_a_kill_a_file_with_a_bad_sector_is_made_again(tmp_path: Path, number: int) -> None:
     """Through its mapping that would be a SIGBUS, at each start."""
-    large = {"max_index_num": 400, "mapped_file_size_commit_log": 1 << 20}
+    large: dict[str, Any] = {"max_index_num": 400, "mapped_file_size_commit_log": 1 << 20}
     store = open_store(tmp_path, **large)
     for message in range(1000):
         send(store, message)
