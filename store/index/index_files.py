@@ -235,8 +235,8 @@ class IndexFiles:
         return file
 
     def use(self, file: MappedFile) -> None:
-        """Go on in what was made."""
-        if self._entries and self._entries[-1].file is file:
+        """Go on in what was made, unless it is gone."""
+        if file.deleted or (self._entries and self._entries[-1].file is file):
             return
         entry = self._entry(file)
         if self._entries:

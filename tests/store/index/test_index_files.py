@@ -185,6 +185,22 @@ def test_a_file_that_expires_during_a_query_ends_no_query(tmp_path: Path) -> Non
     store.close()
 
 
+def test_room_in_a_file_that_is_gone_meanwhile_is_of_no_use(tmp_path: Path) -> None:
+    """A thread has made it while the log of a member began anew: that was the end of the broker."""
+    store = open_store(tmp_path)
+    send(store, 1)
+    build(store)
+    room = store._index.make()
+    store._index.cut(0, lambda _hash, _phy_offset: True)
+    assert files_of(tmp_path) == []
+    store._index.use(room)
+    send(store, 2)
+    build(store)
+    assert bodies(store, "u2") == ["2"]
+    assert len(files_of(tmp_path)) == 1
+    store.close()
+
+
 def test_foreign_files_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = open_store(tmp_path)
     send(store, 1)
