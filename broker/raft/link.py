@@ -7,10 +7,12 @@ to send something again is the member's business.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from ...remoting.errors import ConnectError, RocketMQError
 from ...remoting.outages import Outages, without_figures
@@ -23,6 +25,7 @@ from ...remoting.transport.invocations import next_opaque
 from ...store.replica.replication import ReplicationError
 from ...store.replica.replication_secret import NONCE_BYTES, SlaveHandshake
 from .door import OK
+from .lookup import Lookup, Spawn
 
 log: Final = logging.getLogger(__name__)
 
@@ -39,7 +42,6 @@ _MOST_TROUBLES: Final = 8
 
 Answered = Callable[[bytes | None], None]
 """Told the body of an answer, or ``None``: there was none."""
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class PeerLink:
@@ -53,6 +55,7 @@ class PeerLink:
         self._client = client
         self._secret: Final = secret
         self._spawn = spawn
+        self._lookup: Final = Lookup(address, spawn)
         self._connection: Connection | None = None
         self._opening = False
         self._takes_bytes = False
@@ -118,8 +121,7 @@ class PeerLink:
         """One attempt. What waits is sent then, or told that it was not."""
         opened: Connection | None = None
         try:
-            self._client.try_again(self.address)
-            opened = await self._client.connection(self.address, timeout=CONNECT_S)
+            opened = await self._connect()
             if self._secret:
                 await _prove(opened, self._secret)
         except (RocketMQError, ReplicationError) as error:
@@ -134,6 +136,22 @@ class PeerLink:
             else:
                 self.send(code, body, timeout_s, answered)
         self.flush()
+
+    async def _connect(self) -> Connection:
+        """To the first of its addresses that lets us. Raises ``RocketMQError``."""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                *others, last = await self._lookup.addresses()
+        except TimeoutError:
+            raise ConnectError(f"nobody says where {self.address} is") from None
+        for address in others:
+            with contextlib.suppress(RocketMQError):
+                return await self._connect_to(address)
+        return await self._connect_to(last)
+
+    async def _connect_to(self, address: str) -> Connection:
+        self._client.try_again(address)
+        return await self._client.connection(address, timeout=CONNECT_S)
 
     def _log(self, trouble: str) -> None:
         kind = without_figures(trouble)

@@ -26,7 +26,7 @@ def test_a_name_that_nobody_answers_for_keeps_no_other_from_being_known() -> Non
             for _ in range(10):
                 await asyncio.sleep(0)
 
-        asyncio.get_running_loop().getaddrinfo = getaddrinfo  # type: ignore[method-assign,assignment]
+        asyncio.get_running_loop().getaddrinfo = getaddrinfo  # type: ignore[method-assign, assignment]
         clock, told = ManualClock(), list[set[str]]()
         addresses = MemberAddresses(PEERS, lambda known: told.append(set(known)), clock)
         service = asyncio.create_task(addresses.run())

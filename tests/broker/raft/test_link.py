@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.raft import link
 from aiorocketmq.broker.raft.door import Door
 from aiorocketmq.broker.raft.link import MAX_WAITING, PeerLink
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
@@ -87,6 +88,68 @@ def test_requests_wait_for_a_connection_and_then_go_at_once(
         assert world.asked == [b"1", b"2", b"3"]
         assert world.answers == [b"answer"] * 3
         assert len(world.opened) == 1
+
+    asyncio.run(main())
+
+
+class Names:
+    """What answers for them."""
+
+    def __init__(self) -> None:
+        self.asked: list[asyncio.Future[list[str]]] = []
+
+    async def getaddrinfo(self, *_host: Any, **_how: Any) -> list[Any]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return [(0, 0, 0, "", (each, 0)) for each in await self.asked[-1]]
+
+
+def test_a_name_is_looked_up_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has two threads for that: of one that nobody answers for all others would wait."""
+
+    async def main() -> None:
+        world, names = World(monkeypatch), Names()
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names.getaddrinfo)
+        monkeypatch.setattr(link, "CONNECT_S", 0.0)
+        client, spawn = RemotingClient(clock=world.clock), world.spawn
+        to_name = PeerLink("n1", "mq-1.example:40912", client, b"", spawn)
+        for number in range(5):
+            to_name.send(RequestCode.DLEDGER_VOTE, b"1", 3.0, world.answers.append)
+            await world.settled(number + 1)
+        assert (world.answers, len(names.asked)) == ([None] * 5, 1)
+        names.asked[0].set_exception(OSError("no address"))
+        while len(world.tasks) > sum(each.done() for each in world.tasks):
+            await asyncio.sleep(0)
+        monkeypatch.setattr(client, "_open", world.open)
+        monkeypatch.setattr(link, "CONNECT_S", 5.0)
+        to_name.send(RequestCode.DLEDGER_VOTE, b"2", 3.0, world.answers.append)
+        while len(names.asked) < 2:
+            await asyncio.sleep(0)
+        names.asked[1].set_result(["10.0.0.2"])
+        await world.settled(6)
+        assert world.answers[5] == b"answer"
+
+    asyncio.run(main())
+
+
+def test_of_several_addresses_of_a_name_one_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        world, names, tried = World(monkeypatch), Names(), list[str]()
+
+        async def opens(host: str, port: int) -> Connection:
+            tried.append(host)
+            if host == "fd00::2":
+                raise ConnectionRefusedError
+            return await world.open(host, port)
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names.getaddrinfo)
+        monkeypatch.setattr(world.client, "_open", opens)
+        to_name = PeerLink("n1", "mq-1.example:40912", world.client, b"", world.spawn)
+        to_name.send(RequestCode.DLEDGER_VOTE, b"1", 3.0, world.answers.append)
+        while not names.asked:
+            await asyncio.sleep(0)
+        names.asked[0].set_result(["fd00::2", "10.0.0.2"])
+        await world.settled(1)
+        assert (world.answers, tried) == ([b"answer"], ["fd00::2", "10.0.0.2"])
 
     asyncio.run(main())
 
