@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -48,6 +47,7 @@ from .registry import Registry
 from .replication import taken_over
 from .storage import Storage
 from .tables import Tables
+from .to_master import ToMaster
 
 log: Final = logging.getLogger(__name__)
 
@@ -187,11 +187,11 @@ class Group:
     ) -> Appearance:
         """``end_locks``: see ``Appearance``. Raises ``StoreFileError``."""
         name_servers = registry.name_servers
-        to_leader = _ToLeader(self._settings, self._clock, registry.remoting)
+        to_master = ToMaster(self._settings, self._clock, registry.remoting)
         sync = table_sync(
             store,
             taken_over(tables, storage.delay_offset_persistence),
-            to_leader.remoting,
+            to_master.remoting,
             self._clock,
             lambda: registry.identity().broker_addr,
             every_s=GROUP_SYNC_S,
@@ -216,12 +216,12 @@ class Group:
         )
         self._roles = GroupRoles(
             appearance,
-            partial(self._ready, partial(self._correct, tables, sync, store, to_leader.remoting)),
+            partial(self._ready, partial(self._correct, tables, sync, store, to_master.remoting)),
             of_master=storage.of_master,
             of_slave=(find, sync),
         )
         self._services = (
-            to_leader,
+            to_master,
             self._roles,
             LongUndecided(self._roles, appearance.be_known, self._clock),
             self._mending(store),
@@ -332,29 +332,3 @@ async def leave_out_deleted(sync: SlaveSync, table_log: TableLog) -> None:
         sync.were_deleted(await in_slices(table_log.deleted_topics()))
     except StoreFileError as error:
         log.error("topics that were deleted may be made again, the log cannot be read: %s", error)
-
-
-class _ToLeader:
-    """Service: the client with which a follower asks its leader's broker. Who takes nothing but TLS
-    speaks nothing else to it, whatever the name servers are spoken to."""
-
-    def __init__(
-        self, settings: BrokerSettings, clock: Clock, to_name_servers: RemotingClient
-    ) -> None:
-        """Raises ``TlsError``."""
-        outbound = link_security(settings.tls, settings.ha_secret).outbound
-        self.remoting: RemotingClient = (
-            to_name_servers
-            if outbound is None or settings.tls.enable or settings.client.use_tls
-            else RemotingClient(
-                settings.connections, clock=clock, tls=outbound, name="broker-to-leader"
-            )
-        )
-        self._is_own: Final = self.remoting is not to_name_servers
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        if self._is_own:
-            async with self.remoting:
-                await asyncio.Event().wait()
-        await asyncio.Event().wait()

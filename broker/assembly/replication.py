@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Handler
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.services import Service
+from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ..config.settings import BrokerSettings
@@ -23,6 +25,7 @@ from ..sends.fast_failure import Waits
 from .ports import Listening
 from .registry import Registry
 from .tables import Tables
+from .to_master import ToMaster
 
 
 class Replication:
@@ -51,14 +54,15 @@ class Replication:
             security=security,
             registered=registry.name_servers.slaves,
         )
+        self._to_others: Final = ToMaster(settings, clock, registry.remoting)
+        remoting = self._to_others.remoting
         self.mending: MasterMending = MasterMending(
-            store, registry.remoting, registry.name_servers.slave_addresses, clock
+            store, remoting, registry.name_servers.slave_addresses, clock
         )
         self.slave: Slave | None = None
         if settings.store.broker_role is BrokerRole.SLAVE:
-            self.slave = _slave(
-                settings, store, taken_over(tables, delay_offsets), registry, security, clock
-            )
+            followed = taken_over(tables, delay_offsets)
+            self.slave = _slave(settings, store, followed, registry, remoting, security, clock)
 
     @property
     def durability(self) -> Durability:
@@ -93,7 +97,8 @@ class Replication:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        return (self.mending,) if self.slave is None else self.slave.services
+        of_role = (self.mending,) if self.slave is None else self.slave.services
+        return (self._to_others, *of_role)
 
     @property
     def last(self) -> Sequence[Service]:
@@ -120,6 +125,7 @@ def _slave(
     store: MessageStore,
     tables: MasterTables,
     registry: Registry,
+    remoting: RemotingClient,
     security: LinkSecurity,
     clock: Clock,
 ) -> Slave:
@@ -128,7 +134,7 @@ def _slave(
         settings.later,
         store,
         tables,
-        registry.remoting,
+        remoting,
         clock,
         own_address=lambda: registry.identity().broker_addr,
         look_for_master=registry.name_servers.register_soon,

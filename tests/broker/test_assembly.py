@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 
+from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
 from aiorocketmq.broker.assembly.table import request_table
 from aiorocketmq.broker.config import addresses
 from aiorocketmq.broker.config.addresses import free_port, resolve
+from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.services import Service, run_stages
+from aiorocketmq.remoting.transport.tls import TlsConfig, TlsMode
+from aiorocketmq.store.model.config import BrokerRole
 
-from .sim_broker import sim_broker
+from ..sim import ManualClock
+from ..store.world import open_store
+from .sim_broker import ADDRESS, sim_broker
 from .stages import Failing, Stage
 
 FIRST_VERTICAL = {
@@ -71,6 +80,39 @@ def test_the_codes_of_the_first_vertical(tmp_path: Path) -> None:
             assert RequestCode.PULL_MESSAGE in NOT_ON_VIP
 
     asyncio.run(main())
+
+
+def secure_slave(folder: Path, role: BrokerRole, **tls: Any) -> Broker:
+    """A broker that takes nothing but TLS."""
+    issued = trustme.CA().issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    store = open_store(folder / "store", broker_role=role)
+    settings = BrokerSettings(
+        BrokerConfig(broker_id=int(role is BrokerRole.SLAVE), namesrv_addr=None),
+        store=store.config,
+        tls=TlsConfig(
+            server_mode=TlsMode.ENFORCING,
+            server_cert_path=str(folder / "cert.pem"),
+            server_key_path=str(folder / "key.pem"),
+            **tls,
+        ),
+    )
+    return Broker(settings, store, ADDRESS, ManualClock())
+
+
+@pytest.mark.parametrize("with_all", [False, True], ids=["brokers", "name servers, too"])
+@pytest.mark.parametrize("role", [BrokerRole.SLAVE, BrokerRole.ASYNC_MASTER])
+def test_who_takes_nothing_but_tls_speaks_it_to_other_replicas(
+    tmp_path: Path, role: BrokerRole, with_all: bool
+) -> None:
+    broker = secure_slave(tmp_path, role, enable=with_all)
+    slave, mending = broker.replication.slave, broker.replication.mending
+    remoting: Any = mending._remoting if slave is None else slave.sync._remoting
+    assert remoting._tls is not None
+    to_name_servers: Any = broker.registry.remoting
+    assert (to_name_servers._tls is not None) == with_all
+    broker.store.close()
 
 
 class Answers:
