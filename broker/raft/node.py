@@ -69,6 +69,7 @@ log: Final = logging.getLogger(__name__)
 
 _SILENT: Final = "member is silent: its term and vote cannot be written"
 _NO_TERM: Final = "leader cannot begin its term"
+_NOT_TAKEN: Final = "what the leader sends is not stored, this member falls behind reason=%s"
 SAVE_AGAIN_S: Final = 1.0
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
@@ -584,6 +585,10 @@ class RaftNode:
         self._noop_due |= ready.append_noop
         if self._lead_due or self._noop_due:
             self._begin_term()
+        if (trouble := self._member.trouble) is None:
+            self._outages.works((_NOT_TAKEN,))
+        else:
+            self._outages.fails(log, (_NOT_TAKEN,), _NOT_TAKEN, trouble, level=logging.ERROR)
         self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
         if self._leading:
             self._regulate()

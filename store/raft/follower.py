@@ -60,6 +60,8 @@ class Follower:
         self._compared = -1
         """In the present term the log was found equal to the leader's up to here."""
         self._compared_term = -1
+        self.trouble: str | None = None
+        """Why the log did not take what the leader sent last; None: it did."""
         self.heard_ms: int = 0
         self.pace_ms: int = state.settings.heartbeat_ms
         state.role_listeners.append(self._role_changed)
@@ -191,8 +193,10 @@ class Follower:
             else:
                 self._cut_at(now_ms, entry)
                 self._found_equal(entry.index)
-        except EntryLogError:
+        except EntryLogError as error:
+            self.trouble = str(error)
             return DledgerCode.INCONSISTENT_STATE
+        self.trouble = None
         self._take_commit(now_ms, request, self._matched())
         return DledgerCode.SUCCESS
 
@@ -248,11 +252,12 @@ class Follower:
             self._catch_up.storing()
             try:
                 log.append(entries)
-            except EntryLogError:
+            except EntryLogError as error:
+                self.trouble = str(error)
                 self._found_equal(log.end_index)
                 return DledgerCode.INCONSISTENT_STATE
             self._found_equal(last)
-            matched = last
+            matched, self.trouble = last, None
         self._take_commit(now_ms, request, matched)
         return DledgerCode.SUCCESS
 
@@ -329,4 +334,4 @@ class Follower:
 
     def _role_changed(self, now_ms: int) -> None:
         self._drop_all(DledgerCode.NOT_FOLLOWER)
-        self.heard_ms = now_ms
+        self.heard_ms, self.trouble = now_ms, None

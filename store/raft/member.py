@@ -112,6 +112,11 @@ class Member:
         return self._state.votes
 
     @property
+    def trouble(self) -> str | None:
+        """Of a follower: why its log does not take what the leader sends, if that is so."""
+        return self._follower.trouble
+
+    @property
     def leader_old_log(self) -> OldLog:
         """Of a follower: what its leader has in front of its entries."""
         return self._state.leader_old_log if self.role is Role.FOLLOWER else UNTOLD

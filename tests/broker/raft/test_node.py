@@ -435,6 +435,28 @@ def test_who_waits_at_a_member_alone_is_told_when_it_takes_too_long() -> None:
     run(test, partial(Group, {"n0": PEERS["n0"]}))
 
 
+def test_a_follower_says_why_it_falls_behind(caplog: pytest.LogCaptureFixture) -> None:
+    """Files of another size than its leader's, say; it is the only one who knows."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        following = group.members[leader.node.settings.others[0]]
+        following.store.log.full = True
+        sends.send(leader, b"1")
+        says = (
+            "what the leader sends is not stored, this member falls behind reason=the disk is full"
+        )
+        await group.until(lambda: says in caplog.text)
+        begun = group.clock.monotonic()
+        await group.until(lambda: group.clock.monotonic() > begun + 30)
+        assert caplog.text.count("falls behind") == 1
+        following.store.log.full = False
+        await group.until(lambda: following.store.bodies == leader.store.bodies)
+
+    run(test)
+
+
 FIVE = PEERS | {"n3": "10.0.0.4:40911", "n4": "10.0.0.5:40911"}
 
 
