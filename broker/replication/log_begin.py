@@ -12,6 +12,7 @@ from ...remoting.protocol.wire import NoFields
 from ...remoting.transport.client import RemotingClient
 
 TIMEOUT_S: Final = 3.0
+_MOST_DIGITS: Final = 19
 
 
 async def ask_where_log_begins(remoting: RemotingClient, master: str) -> int | None:
@@ -21,4 +22,5 @@ async def ask_where_log_begins(remoting: RemotingClient, master: str) -> int | N
         master, RequestCode.GET_BROKER_RUNTIME_INFO, NoFields(), timeout=TIMEOUT_S
     )
     told = decode_body(KVTable, response.check(master).body).table.get("commitLogMinOffset", "")
-    return int(told) if told.isascii() and told.isdigit() else None
+    is_number = told.isascii() and told.isdigit() and len(told) <= _MOST_DIGITS
+    return int(told) if is_number else None
