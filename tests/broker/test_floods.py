@@ -341,7 +341,7 @@ def test_transactions_whose_producers_are_away(
 ) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await half(world, client)
-        producers = world.broker.storage.transaction_check._producers
+        producers = world.broker.state.producers
         for connection in list(producers.connections("pg")):
             producers.unregister("pg", connection)
         await checked(world)
