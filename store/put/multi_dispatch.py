@@ -40,6 +40,7 @@ from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues
 from .arrivals import Arrivals
+from .message_writer import MessageWriter
 from .put_stages import Write
 from .queue_numbers import QueueNumbers
 
@@ -115,14 +116,14 @@ class MultiDispatch:
         arrivals: Arrivals,
         rules: DispatchRules,
         known: Mapping[tuple[str, int], ConsumeQueue],
-        failed: Callable[[StoreFileError, int], PutResult],
+        writer: MessageWriter,
     ) -> None:
-        """``known``: the queues that there are; ``failed``: ``MessageWriter.failed``."""
+        """``known``: the queues that there are."""
         self._queues: Final = queues
         self._known: Final = known
         self._arrivals: Final = arrivals
         self._rules: Final = rules
-        self._failed: Final = failed
+        self._writer: Final = writer
 
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
@@ -132,7 +133,7 @@ class MultiDispatch:
         if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
             return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))
         names = dispatched_names(properties)
-        refusal = self._refusal(names)
+        refusal = self._refusal(names) or self._writer.refusal  # before anything is made for it
         if refusal is not None:
             return refusal
         named = [
@@ -149,7 +150,7 @@ class MultiDispatch:
                 if not queue.has_room(1):
                     queue.make_room()
         except StoreFileError as error:
-            return self._failed(error, message.store_timestamp)
+            return self._writer.failed(error, message.store_timestamp)
         numbers = [queue.max_offset for queue in named]
         result = write(
             msgspec.structs.replace(message, properties=_with_numbers(properties, numbers))

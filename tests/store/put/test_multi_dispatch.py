@@ -229,6 +229,16 @@ def test_a_named_queue_that_cannot_be_written_refuses_the_message(
     store.close()
 
 
+def test_a_store_that_takes_no_message_makes_no_queue_for_it(tmp_path: Path) -> None:
+    """A disk that is nearly full would be filled by what is refused."""
+    store = open_store(tmp_path, **ON)
+    store._refusals.from_now_on("the disk is full")
+    for number in range(3):
+        assert put(store, properties=named(f"%LMQ%{number}")).remark == "the disk is full"
+    assert not (tmp_path / "consumequeue").exists()
+    store.close()
+
+
 @pytest.mark.parametrize("lost", ["nothing", "consumequeue/%LMQ%a", "consumequeue"])
 @pytest.mark.parametrize("synced", ["before", "after", "never"])
 @pytest.mark.parametrize("before", [2, 25])
