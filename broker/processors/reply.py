@@ -63,6 +63,7 @@ class ReplyProcessor:
     ) -> None:
         """``durability``: what answers wait for."""
         self._outages = Outages(clock)
+        self._now_ms = clock.time_ms
         self._config = config
         self._store = store
         self._producers = producers
@@ -89,7 +90,7 @@ class ReplyProcessor:
             return Reply(error.code, fields, remark=error.remark)
         result = (
             self._put(request, topic, queue_id, body, ctx)
-            if self._config.store_reply_message_enable
+            if self._config.store_reply_message_enable and self._passes(request, ctx)
             else None
         )
         if result is None or result.status is not PutStatus.PUT_OK:
@@ -115,6 +116,14 @@ class ReplyProcessor:
         )
         code = ResponseCode.SUCCESS if failure is None else ResponseCode.SYSTEM_ERROR
         return Reply(code, header, remark=failure)
+
+    def _passes(self, request: SendMessageRequest, ctx: Context) -> bool:
+        """Still: its requester may have taken seconds."""
+        try:
+            self._check(request, ctx)
+        except RequestError:
+            return False
+        return True
 
     async def _push(self, request: SendMessageRequest, body: bytes, ctx: Context) -> str | None:
         """Why it did not reach its requester, None when it did. Raises ``RequestError`` when too
@@ -189,7 +198,7 @@ class ReplyProcessor:
                 properties,
                 ctx.connection.packed_peer,
                 request.born_timestamp,
-                ctx.received_at_ms,
+                self._now_ms(),
                 tags_code_of(properties),
                 request.flag,
                 request.sys_flag & _PLAIN,

@@ -118,6 +118,31 @@ def test_a_reply_that_is_not_to_be_stored(tmp_path: Path) -> None:
     play(tmp_path, scene, store_reply_message_enable=False)
 
 
+def test_a_reply_is_not_stored_where_its_topic_went_while_its_requester_was_asked(
+    tmp_path: Path,
+) -> None:
+    async def scene(sim: SimBroker, asker: SimClient, replier: SimClient) -> None:
+        def take(*_: object) -> Reply:
+            sim.broker.state.topics.delete("Replies")
+            sim.clock.advance(5)
+            return Reply()
+
+        asker.answers[PUSH] = take
+        stored_at = []
+        for topic in ("C_REPLY_TOPIC", "Replies"):
+            await sim.make_topic("Replies")
+            answer = await replier.ask(
+                RequestCode.SEND_REPLY_MESSAGE_V2, replace(REPLY, topic=topic, queue_id=0), b"r"
+            )
+            stored_at.append(answer.check().header.msg_id)
+        assert stored_at[1] == "0"
+        assert sim.broker.store.max_offset("Replies", 0) == 0
+        (kept,) = decode_messages(sim.broker.store.get("C_REPLY_TOPIC", 0, 0).body, "b")
+        assert kept.store_timestamp == sim.clock.time_ms() - 5000, "when it was stored"
+
+    play(tmp_path, scene, auto_create_topic_enable=False)
+
+
 def _to(client_id: str | None) -> SendMessageRequestV2:
     properties = "A\x01b" if client_id is None else PROPERTIES.replace("asker", client_id)
     return replace(REPLY, properties=properties)
