@@ -23,6 +23,8 @@ from .state import MemberState
 
 PREFERRED_MS = 1000
 """So often a leader that is not preferred looks for one that is."""
+PREFERRED_AGAIN_MS = 10_000
+"""After one that follows could not take leadership: each attempt keeps senders waiting."""
 _NOBODY = object()
 _REFUSALS = (
     DledgerCode.UNKNOWN_MEMBER,
@@ -186,6 +188,8 @@ class Transfer:
         leads = forwarded.term == state.term and state.role is Role.LEADER
         if leads:
             self.transferee = None
+            if given.token is _NOBODY and code != DledgerCode.SUCCESS:
+                self._look_ms = now_ms + PREFERRED_AGAIN_MS
         if leads and given.tried is not None and code != DledgerCode.SUCCESS:
             self._order_anybody(now_ms, given.token, given.tried, code)
         else:

@@ -198,6 +198,28 @@ def test_only_the_leader_makes_somebody_take_over() -> None:
     assert answer.code == DledgerCode.INCONSISTENT_LEADER
 
 
+def test_a_preferred_member_that_cannot_lead_is_asked_now_and_then() -> None:
+    """Each time the leader takes no messages for a moment."""
+    _, leader = group()
+    preferred = other(leader)
+    made = Group({name: log_of(1, 1) for name in NAMES}, preferred_leaders=(preferred,))
+    assert made.elect() == leader
+    asked: list[int] = []
+    member = made.members[preferred]
+
+    def not_now() -> bool:
+        asked.append(made.now)
+        return False
+
+    member.may_lead = not_now
+    made.wait(60_000)
+    assert 5 <= len(asked) <= 7
+    assert made.leaders() == [leader]
+    member.may_lead = lambda: True
+    made.wait(11_000)
+    assert made.leaders() == [preferred]
+
+
 @pytest.mark.parametrize("preferred", NAMES)
 def test_a_preferred_member_comes_to_lead(preferred: str) -> None:
     made, _ = group(preferred_leaders=(preferred,))
