@@ -33,6 +33,12 @@ PROOF_S: Final = 5.0
 _NO_TLS: Final = (
     "a master of the original has none on its port for slaves, permissive follows it in plain text"
 )
+PATIENCE_S: Final = 10.0
+"""So long nobody need know a master: it may be starting, too."""
+_NO_MASTER: Final = (
+    "no name server has told of one: is there a master, with the same brokerName and "
+    "brokerClusterName, at the same name servers (or set haMasterAddress)?"
+)
 FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 5.0
 """The original waits so long each time, and as long again before it says where its log ends
@@ -99,7 +105,8 @@ class ReplicationClient:
         while True:
             while self.address is None:
                 self._changed.clear()
-                await self._changed.wait()
+                if not await happens_within(self._changed, PATIENCE_S, self.clock):
+                    self._log(_NO_MASTER)
             try:
                 async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
                     await self._verify(self.address)

@@ -13,7 +13,12 @@ import pytest
 
 from aiorocketmq.broker.replication.door import LinkSecurity
 from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, SlavePort
-from aiorocketmq.broker.replication.slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
+from aiorocketmq.broker.replication.slave import (
+    PATIENCE_S,
+    PAUSED_CHECK_S,
+    MasterLink,
+    ReplicationClient,
+)
 from aiorocketmq.broker.sends.durability import Durability
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.transport.tls import TlsConfig, client_context
@@ -281,6 +286,34 @@ def test_with_ack_after_flush_a_slave_whose_disk_fails_does_not_come(
             assert len(connected) == 2
 
     play(tmp_path, scene, ack_after_flush=True)
+
+
+def test_a_slave_that_nobody_tells_of_a_master_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its brokerName is misspelled, say."""
+
+    async def scene(world: World) -> None:
+        following = asyncio.create_task(world.client.run())
+        await turns()
+        assert not caplog.records
+        world.clock.advance(PATIENCE_S)
+        await turns()
+        assert "not following the master" in caplog.text
+        assert "no name server has told of one" in caplog.text
+        verified = asyncio.Event()
+
+        async def verify(_address: str) -> None:
+            verified.set()
+            raise StoreError("not now")
+
+        world.client._verify = verify
+        world.client.follow("10.0.0.1:10912")
+        await verified.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    play(tmp_path, scene)
 
 
 def test_a_master_that_proves_nothing_is_left_after_five_seconds(tmp_path: Path) -> None:
