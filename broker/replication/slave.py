@@ -288,6 +288,8 @@ class MasterLink(asyncio.BufferedProtocol):
 
     def _flushed(self, _in_time: bool) -> None:
         self._flushing = False
+        if (broken := self._store.flush.broken) is not None:
+            self.end(str(broken))
         if not self.ended:
             self._side.wrote(self._store.max_phy_offset, self._store.flushed_offset)
             self._report()

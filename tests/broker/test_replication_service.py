@@ -288,6 +288,24 @@ def test_with_ack_after_flush_a_slave_whose_disk_fails_does_not_come(
     play(tmp_path, scene, ack_after_flush=True)
 
 
+def test_with_ack_after_flush_a_slave_whose_disk_fails_leaves(tmp_path: Path) -> None:
+    """It would ask for a sync in every turn of the loop until its master said something."""
+
+    async def scene(world: World) -> None:
+        here, there = world.connect()
+        await carry(here, there)
+        fill(world.master, 5)
+        world.server._send_to_all()
+        await carry(here, there)
+        assert world.slave.max_phy_offset > world.slave.flushed_offset
+        world.slave.flush.broken = SyncFailedError(tmp_path, "cannot be synced")
+        world.slave.flush._complete()
+        await turns()
+        assert there.ended
+
+    play(tmp_path, scene, ack_after_flush=True)
+
+
 def test_a_slave_that_nobody_tells_of_a_master_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
