@@ -114,7 +114,7 @@ class Group:
                 settings,
                 own_port(self.settings),
                 broker_address,
-                lambda: store.trouble is None and not raft.is_stuck,
+                lambda: not (store.trouble or store.no_room or raft.is_stuck),
             ),
             raft,
             clock,

@@ -24,7 +24,8 @@ _REASONS: Final = {
     DledgerCode.FALL_BEHIND_TOO_MUCH: "{to} is too far behind: wait until raftStatus shows less; "
     "or it has less of the commit log from before the group: see there",
     DledgerCode.LEADER_TRANSFERRING: "leadership is on its way to another member already",
-    DledgerCode.TAKE_LEADERSHIP_FAILED: "{to} has not caught up or was not elected in time",
+    DledgerCode.TAKE_LEADERSHIP_FAILED: "{to} has not caught up, cannot store messages, or was not "
+    "elected in time",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.assembly.appearance import CommittedDelayOffsets
-from aiorocketmq.broker.assembly.group import append_noop
+from aiorocketmq.broker.assembly.group import Group, append_noop
 from aiorocketmq.broker.assembly.tables import Tables
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
@@ -20,8 +20,11 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.errors import StoreError
+from aiorocketmq.store.model.status import PutStatus
 
+from ..fault.disks import FullDisk
 from ..sim import ManualClock
+from ..store.world import NOW, open_store, put, put_ok
 from ..stored import decode_messages
 from .sim_broker import sim_broker
 
@@ -82,5 +85,37 @@ def test_a_member_that_leads_right_after_its_start_knows_offsets_of_a_second_ago
         for service in services:
             service.cancel()
         await asyncio.gather(*services, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_member_without_room_for_the_next_file_of_its_log_does_not_lead(tmp_path: Path) -> None:
+    """A quota, say: the disk itself is not full, and what it has of the log goes on being read."""
+
+    async def run() -> None:
+        disk = FullDisk(1 << 20)
+        store = open_store(
+            tmp_path,
+            disk,
+            enable_dledger_commit_log=True,
+            dledger_self_id="n0",
+            dledger_group="G",
+            dledger_peers="n0-127.0.0.1:40911",
+        )
+        assert store.raft is not None
+        settings = BrokerSettings(BrokerConfig(broker_name="b"), store=store.config)
+        group = Group(settings, store, store.raft, lambda: "127.0.0.1:10911", ManualClock())
+        store.raft.files.save_hard_state(1, "n0")
+        store.raft.lead(1)
+        assert group.node._takes_puts()
+        disk.free = 0
+        while put(store, body=bytes(1000)).status is PutStatus.PUT_OK:
+            pass
+        assert store.trouble is None
+        assert not group.node._takes_puts()
+        disk.free = 1 << 20
+        put_ok(store, store_timestamp=NOW + 1000)
+        assert group.node._takes_puts()
+        store.close()
 
     asyncio.run(run())
