@@ -293,8 +293,8 @@ async def with_a_stuck_leader(group: Group) -> tuple[SimNode, SimNode]:
     sends.send(leader, b"1")
     await group.until(lambda: sends.told)
     stuck.store.stuck = True
-    group.heal()
     await leader.crash()
+    group.heal()
     await group.until(lambda: stuck.node.role is Role.LEADER)
     return stuck, other
 
