@@ -289,13 +289,15 @@ async def with_a_stuck_leader(group: Group) -> tuple[SimNode, SimNode]:
     group.start()
     leader, sends = await group.leader(), Sends()
     stuck, other = (group.members[each] for each in leader.node.settings.others)
+    sends.send(leader, b"0")
+    await group.until(lambda: other.store.bodies == stuck.store.bodies == [b"0"])
     group.cut(other.id)
     sends.send(leader, b"1")
-    await group.until(lambda: sends.told)
+    await group.until(lambda: b"1" in sends.told)
     stuck.store.stuck = True
     await leader.crash()
     group.heal()
-    await group.until(lambda: stuck.node.role is Role.LEADER)
+    await group.until(lambda: any(each.role is Role.LEADER for each in stuck.roles))
     return stuck, other
 
 
