@@ -336,7 +336,7 @@ class NameServerLink:
         return woken
 
     def _pause(self, regular: float) -> float:
-        return regular if self.registered else retry_s(self._failures, regular)
+        return regular if self.registered else retry_s(self._failures)
 
     # -- periodic
     # ----------------------------------------------------------------------------------------------

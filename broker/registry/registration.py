@@ -21,6 +21,9 @@ from ..state.frame_limit import entry_bytes
 from ..state.topics import READ_WRITE
 
 FIRST_RETRY_S: Final = 1.0
+LONGEST_RETRY_S: Final = 5.0
+"""Where name servers have been away nobody finds a topic until the next attempt; one costs a
+connection."""
 PART_BYTES: Final = 4 << 20
 """Topics of one request, as JSON: a quarter of a frame. A name server takes some 40 ms for them,
 then serves others."""
@@ -137,9 +140,9 @@ def period_s(config: BrokerConfig) -> float:
     return max(10_000, min(config.register_name_server_period, 60_000)) / 1000
 
 
-def retry_s(failures: int, period: float) -> float:
+def retry_s(failures: int) -> float:
     """When to try again after that many failures in a row."""
-    return float(min(period, FIRST_RETRY_S * 2 ** min(failures - 1, 10)))
+    return min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10))
 
 
 def name_server_addresses(text: str | None) -> list[str]:

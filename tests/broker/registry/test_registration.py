@@ -195,10 +195,12 @@ def test_the_period_is_kept_in_its_limits(configured: int, seconds: float) -> No
     assert period_s(BrokerConfig(register_name_server_period=configured)) == seconds
 
 
-@given(st.integers(1, 10_000), st.sampled_from([10.0, 30.0, 60.0]))
-def test_retries_get_slower_up_to_the_period(failures: int, period: float) -> None:
-    assert retry_s(1, period) == 1.0
-    assert 1.0 <= retry_s(failures, period) <= retry_s(failures + 1, period) <= period
+@given(st.integers(1, 10_000))
+def test_retries_get_slower_up_to_five_seconds(failures: int) -> None:
+    """Seed 14050163: of a name server that came back after 18 s the next attempt was made 13 s
+    later, up to then it knew none of the broker's topics."""
+    assert retry_s(1) == 1.0
+    assert 1.0 <= retry_s(failures) <= retry_s(failures + 1) <= 5.0
 
 
 @pytest.mark.parametrize(
