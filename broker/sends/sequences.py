@@ -124,6 +124,10 @@ class Sequences:
         self._seen: dict[Key, tuple[tuple[SendSequence, int], int]] = {}
         """While the log is read: the request that a record is of, with its time, and how many were
         in front of it. (One that was damaged may have come again.)"""
+        self._unread: dict[tuple[str, int], tuple[int, int]] = {}
+        """While the log is read: when the last record of a queue was stored that has lost its
+        sequence, and which number is next there. The rest of its request has that time and number,
+        and one more in front of it."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -136,7 +140,7 @@ class Sequences:
     def clear(self, floor_ms: int) -> None:
         """Know nothing, least of all of what was stored up to ``floor_ms``."""
         self._runs.clear()
-        self._seen.clear()
+        self._forget_read()
         self.floor_ms = floor_ms
 
     # --- requests
@@ -268,22 +272,25 @@ class Sequences:
 
     def _read(self, records: Records, number: int) -> None:
         value = find_property(records.properties(number), _NAME) or b""
+        place = records.topic(number), records.queue_ids[number]
+        queue_offset, stored_ms = records.queue_offsets[number], records.store_timestamps[number]
         try:
             sequence = SendSequence.parse(value.decode("ascii", "replace"))
-        except MessageError:
-            return  # somebody else uses the bit
+        except MessageError:  # damaged, or somebody else uses the bit
+            self._unread[place] = stored_ms, queue_offset + 1
+            return
         if sequence.begun_ms < self.floor_ms:
             return
-        key = Key(sequence.producer_id, records.topic(number), records.queue_ids[number])
+        key = Key(sequence.producer_id, *place)
         if not sequence.producer_id.startswith("#"):  # a broker of the original took it
             unchecked = key._replace(producer=producer_key("", sequence.producer_id))
-            stored_ms = records.store_timestamps[number]
             self._runs[unchecked] = Run(sequence.epoch, UNCHECKED, 0, -1, 0, stored_ms)
             return
-        request = sequence, records.store_timestamps[number]
+        request = sequence, stored_ms
         before, index = self._seen.get(key, (None, 0))
         index = index if before == request else 0
-        if index == _ENDED or not _is_intact(records, number):
+        is_cut = index == _ENDED or self._unread.get(place) == (stored_ms, queue_offset)
+        if is_cut or not _is_intact(records, number):
             self._seen[key] = request, _ENDED
             return
         self._seen[key] = request, index + 1
@@ -291,15 +298,19 @@ class Sequences:
             sequence.epoch,
             sequence.number + index + 1,
             sequence.number,
-            records.queue_offsets[number] - index,  # what a request stores lies side by side
+            queue_offset - index,  # what a request stores lies side by side
             records.phy_offsets[number] + records.sizes[number],
-            records.store_timestamps[number],
+            stored_ms,
         )
 
     def read_all(self, now_ms: int) -> None:
         """The log has been read to its end."""
-        self._seen.clear()
+        self._forget_read()
         self.expire(now_ms)
+
+    def _forget_read(self) -> None:
+        self._seen.clear()
+        self._unread.clear()
 
     # --- snapshots
     # ----------------------------------------------------------------------------------------------

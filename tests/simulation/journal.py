@@ -78,6 +78,8 @@ class Journal:
         transactions that their producer committed."""
         self.once: set[bytes] = set()
         """Those of a producer that is idempotent: never there twice."""
+        self.lists: dict[bytes, int] = {}
+        """How many were sent as one list, by each of them."""
         self.refused: set[bytes] = set()
         """It was told that these are not stored."""
         self.decided: dict[bytes, TransactionState] = {}

@@ -134,6 +134,8 @@ class Clients:
         bodies = [message.body for message in messages]
         if self._is_idempotent and not by_administrator:
             journal.once.update(bodies)
+        if len(bodies) > 1:
+            journal.lists.update(dict.fromkeys(bodies, len(bodies)))
         try:
             result = await producer.send(
                 messages if len(messages) > 1 else messages[0], sharding_key=key, timeout=SEND_S

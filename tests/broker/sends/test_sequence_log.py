@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.sends import sequence_log
+from aiorocketmq.remoting.protocol.message.properties import PropertyName
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult
@@ -117,6 +118,29 @@ def test_of_a_batch_nothing_counts_that_lies_behind_what_is_damaged(tmp_path: Pa
 
     play(tmp_path, fill)
     damage(tmp_path, b"second")
+    play(tmp_path, again)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_of_a_batch_nothing_counts_behind_a_record_that_has_lost_its_sequence(
+    tmp_path: Path, number: int
+) -> None:
+    """Or those behind it would be taken for the ones in front of it, and it would be lost."""
+    some = [b"first", b"second", b"third"]
+
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        answer(await send_batch(client, 0, some))
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        assert answer(await send_batch(client, 0, some)).sequence == "new"
+        assert (await readable(world))[3:] == some[number:]
+
+    play(tmp_path, fill)
+    [file] = (tmp_path / "commitlog").iterdir()
+    data = bytearray(file.read_bytes())
+    at = data.index(PropertyName.SEND_SEQUENCE.encode(), data.index(some[number]))
+    data[at : at + 4] = bytes(4)
+    file.write_bytes(data)
     play(tmp_path, again)
 
 
