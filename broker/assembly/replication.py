@@ -57,7 +57,11 @@ class Replication:
         self._to_others: Final = ToMaster(settings, clock, registry.remoting)
         remoting = self._to_others.remoting
         self.mending: MasterMending = MasterMending(
-            store, remoting, registry.name_servers.slave_addresses, clock
+            store,
+            remoting,
+            registry.name_servers.slave_addresses,
+            self.master.server.had_slave,
+            clock,
         )
         self.slave: Slave | None = None
         if settings.store.broker_role is BrokerRole.SLAVE:

@@ -3,8 +3,8 @@ a pull, or a start.
 
 A slave has the record at the same place of its log, and tells it to who asks for the message of
 that id (VIEW_MESSAGE_BY_ID; one of the original as well). It has to prove itself
-(``store.replica.repair.put_record_back``). Where somebody has been asked already, readers wait no
-longer.
+(``store.replica.repair.put_record_back``). Readers wait until a slave has told it, as it may be
+away for a moment, or its disk may: for ``PATIENCE_S``, where there is one, or may be.
 """
 
 from __future__ import annotations
@@ -23,31 +23,42 @@ from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
-from .damage_watch import UNHEARD_S, Tries, keep_mended
+from .damage_watch import LOOK_S, UNHEARD_S, Tries, keep_mended
 
 log: Final = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 3.0
+PATIENCE_S: Final = 2 * LOOK_S
+"""So long readers wait while nobody tells anything. A group of consumers never gets what its
+members have passed over; but one replica may be gone for good."""
+BACK_S: Final = 60.0
+"""So long a slave that was connected counts as one that comes back."""
 _AT_ONCE: Final = 100
 
 
 class MasterMending:
-    """Service. ``slaves`` asks a name server for their addresses."""
+    """Service. ``slaves`` asks a name server for their addresses; ``had_slave``: one is connected,
+    or was within so many seconds."""
 
     def __init__(
         self,
         store: MessageStore,
         remoting: RemotingClient,
         slaves: Callable[[], Awaitable[Collection[str]]],
+        had_slave: Callable[[float], bool],
         clock: Clock,
     ) -> None:
         self._store: Final = store
         self._remoting: Final = remoting
         self._slaves: Final = slaves
+        self._had_slave: Final = had_slave
         self._clock: Final = clock
+        self._began: Final = clock.monotonic()
         self._outages: Final = Outages(clock)
         self._tries: Final = Tries()
         self._alone_until = 0.0
+        self._silent_since: float | None = None
+        """Nobody has told anything since."""
         store.damage.is_watched = True
 
     async def run(self) -> None:
@@ -58,35 +69,50 @@ class MasterMending:
         """Ask for what it is time for."""
         damage, now = self._store.damage, self._clock.monotonic()
         slaves: list[str] | None = None
+        untold: set[int] = set()
         self._tries.tell(damage, now)
         for _ in range(_AT_ONCE):
             places = damage.places  # one that is mended in part leaves another one
-            if not (due := self._tries.due(places, now)):
+            due = [each for each in self._tries.due(places, now) if each not in untold]
+            if not due:
                 return
             if slaves is None:
                 slaves = await self._who_may_answer(now)
             for phy_offset in due if not slaves else due[:1]:
                 self._tries.count(phy_offset, now)
-                if not await self._mend(phy_offset, places[phy_offset], slaves):
+                if await self._mend(phy_offset, places[phy_offset], slaves):
+                    self._silent_since = None
+                elif self._may_be_told(now):
+                    untold.add(phy_offset)
+                    self._tries.forget(phy_offset)
+                    continue
+                else:
                     self._tries.was_unheard(phy_offset, now)
                 damage.is_asked_for(phy_offset)
+
+    def _may_be_told(self, now: float) -> bool:
+        """Of what nobody has told just now: readers wait until it was asked for once more."""
+        if self._silent_since is None:
+            self._silent_since = now
+        return now >= self._alone_until and now - self._silent_since < PATIENCE_S
 
     async def _who_may_answer(self, now: float) -> list[str]:
         """Without any slave, or a name server that knows, not all who read wait for that answer."""
         if now < self._alone_until:
             return []
         slaves = sorted(await self._slaves())
-        if not slaves:
+        if not slaves and not self._had_slave(BACK_S) and now - self._began >= PATIENCE_S:
             self._alone_until = now + UNHEARD_S
         return slaves
 
     async def _mend(self, phy_offset: int, size: int, slaves: list[str]) -> bool:
-        """Whether somebody has answered; who has not is not among ``slaves`` any more."""
-        heard = False
+        """Whether somebody has told what he has; who has not answered is not among ``slaves`` any
+        more."""
+        told = False
         for slave in tuple(slaves):
             try:
                 record = await self._ask(slave, phy_offset)
-                heard = True
+                told = told or record is not None
                 if record is not None and await self._put_back(phy_offset, size, record):
                     log.info(
                         "a damaged record is mended phy_offset=%d size=%d slave=%s",
@@ -102,7 +128,7 @@ class MasterMending:
                     "a damaged record is not mended phy_offset=%d slave=%s reason=%s",
                     phy_offset, slave, error,
                 )  # fmt: skip
-        return heard
+        return told
 
     async def _ask(self, slave: str, phy_offset: int) -> bytes | None:
         """The record that a slave has there. Raises ``RocketMQError``."""
