@@ -60,7 +60,7 @@ class Replication:
             store,
             remoting,
             registry.name_servers.slave_addresses,
-            self.master.server.had_slave,
+            lambda: bool(self.master.server.slaves),
             clock,
         )
         self.slave: Slave | None = None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -104,8 +103,6 @@ class ReplicationServer:
             lambda visitor: SlaveLink(self, visitor),
             registered,
         )
-        self._left_at = -math.inf
-        """When the last slave was gone."""
         self._socket: socket.socket | None = None
         self._group: asyncio.TaskGroup | None = None
         self._work = asyncio.Event()
@@ -204,10 +201,6 @@ class ReplicationServer:
 
     # -- connections
 
-    def had_slave(self, seconds: float) -> bool:
-        """One is connected, or was within so many seconds."""
-        return bool(self.slaves) or self.clock.monotonic() - self._left_at < seconds
-
     def connected(self, slave: SlaveLink) -> None:
         self.slaves[slave] = None
         self._work.set()
@@ -217,7 +210,6 @@ class ReplicationServer:
 
     def disconnected(self, slave: SlaveLink, reason: str) -> None:
         self.slaves.pop(slave, None)
-        self._left_at = self.clock.monotonic()
         self.acked()
         log.log(
             logging.INFO if slave.is_logged else logging.WARNING,

@@ -32,30 +32,31 @@ PATIENCE_S: Final = 2 * LOOK_S
 """So long readers wait while nobody tells anything. A group of consumers never gets what its
 members have passed over; but one replica may be gone for good."""
 BACK_S: Final = 60.0
-"""So long a slave that was connected counts as one that comes back."""
+"""So long one that was connected counts as one that comes back."""
 _AT_ONCE: Final = 100
 
 
 class MasterMending:
-    """Service. ``slaves`` asks a name server for their addresses; ``had_slave``: one is connected,
-    or was within so many seconds."""
+    """Service. ``slaves`` asks a name server for their addresses; ``connected``: one follows this
+    master now."""
 
     def __init__(
         self,
         store: MessageStore,
         remoting: RemotingClient,
         slaves: Callable[[], Awaitable[Collection[str]]],
-        had_slave: Callable[[float], bool],
+        connected: Callable[[], bool],
         clock: Clock,
     ) -> None:
         self._store: Final = store
         self._remoting: Final = remoting
         self._slaves: Final = slaves
-        self._had_slave: Final = had_slave
+        self._connected: Final = connected
         self._clock: Final = clock
-        self._began: Final = clock.monotonic()
         self._outages: Final = Outages(clock)
         self._tries: Final = Tries()
+        self._expected_until = clock.monotonic() + PATIENCE_S
+        """A slave may come (back) until then."""
         self._alone_until = 0.0
         self._silent_since: float | None = None
         """Nobody has told anything since."""
@@ -68,6 +69,10 @@ class MasterMending:
     async def mend(self) -> None:
         """Ask for what it is time for."""
         damage, now = self._store.damage, self._clock.monotonic()
+        if self._connected():
+            self._expected_until = now + BACK_S
+        if not damage.is_known:
+            self._silent_since = None
         slaves: list[str] | None = None
         untold: set[int] = set()
         self._tries.tell(damage, now)
@@ -101,7 +106,7 @@ class MasterMending:
         if now < self._alone_until:
             return []
         slaves = sorted(await self._slaves())
-        if not slaves and not self._had_slave(BACK_S) and now - self._began >= PATIENCE_S:
+        if not slaves and now >= self._expected_until:
             self._alone_until = now + UNHEARD_S
         return slaves
 

@@ -1,5 +1,6 @@
 """``python -m tests.simulation [--seeds N] [--seed FIRST]``: run seeds; a failure prints what
-happened, and the fewest faults that still break it. ``--out FILE`` adds up over several runs."""
+happened, and the fewest faults that still break it. ``--out FILE`` adds up over several runs; the
+fewest faults are looked for another time."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def main(seeds: int, seed: int, jobs: int, out: Path | None, *, show: bool, logs
             save(campaign, out)
         for verdict in verdicts:
             if verdict.broken or show:
-                tell(shrunk(verdict) if verdict.broken else verdict, logs=logs)
+                tell(shrunk(verdict) if verdict.broken and out is None else verdict, logs=logs)
     print(
         f"{campaign.seeds} seeds: {len(campaign.broken)} broken {sorted(campaign.broken) or ''}; "
         f"{campaign.acknowledged} acknowledged, {campaign.faults} faults; "

@@ -29,18 +29,26 @@ class World:
         self.network = Network(pair.slave.connect())
         self.slaves = ["10.0.0.2:10911"]
         self.asked_for_slaves = 0
-        self.left_s = float("inf")
-        """Since a slave was connected."""
+        self.connected = False
+        self.start()
+        self.clock.advance(PATIENCE_S)
+        self.places: list[tuple[int, int]] = []
+        """Where each message lies, and its size."""
+
+    def start(self) -> None:
         self.mending = MasterMending(
             self.store,
             self.network,  # type: ignore[arg-type]
             self.addresses,
-            lambda seconds: self.left_s < seconds,
+            lambda: self.connected,
             self.clock,
         )
-        self.clock.advance(PATIENCE_S)
-        self.places: list[tuple[int, int]] = []
-        """Where each message lies, and its size."""
+
+    async def lose_slave(self) -> None:
+        """It was connected, and no name server knows it any more."""
+        self.connected = True
+        await self.mending.mend()
+        self.connected, self.slaves = False, []
 
     @property
     def store(self) -> MessageStore:
@@ -128,8 +136,6 @@ def test_readers_wait_for_a_slave_that_is_away_for_a_moment(
 
     async def test(world: World) -> None:
         slave = world.pair.slave
-        world.flip(2)
-        assert world.numbers(2) == (0, 2)
         with pytest.MonkeyPatch.context() as patch:
             match away:
                 case "does not answer":
@@ -137,10 +143,13 @@ def test_readers_wait_for_a_slave_that_is_away_for_a_moment(
                 case "cannot read":
                     patch.setattr(slave.broker.store, "readable_record", cannot_read)
                 case "is not known":
-                    world.slaves, world.mending._began = [], world.clock.monotonic()
+                    world.slaves = []
+                    world.start()
                 case _:
-                    world.slaves, world.left_s = [], BACK_S - 1
+                    await world.lose_slave()
+            world.flip(2)
             for _ in range(2):
+                assert world.numbers(2) == (0, 2)
                 await world.mending.mend()
                 await world.mending.mend()
                 assert world.numbers(2) == (0, 2)
@@ -155,20 +164,29 @@ def test_readers_wait_for_a_slave_that_is_away_for_a_moment(
 @pytest.mark.parametrize("away", ["does not answer", "is gone", "was here"])
 def test_readers_wait_for_nobody_who_is_gone(tmp_path: Path, away: str) -> None:
     async def test(world: World) -> None:
+        match away:
+            case "does not answer":
+                world.network.client = None
+            case "was here":
+                await world.lose_slave()
+                world.clock.advance(BACK_S)
+            case _:
+                world.slaves = []
         world.flip(2)
         assert world.numbers(2) == (0, 2)
         if away == "does not answer":
-            world.network.client = None
-        else:
-            world.slaves = []
-        if away == "was here":
-            world.left_s = 0
-        if away != "is gone":
             await world.mending.mend()
             assert world.numbers(2) == (0, 2)
             world.clock.advance(PATIENCE_S)
         await world.mending.mend()
         assert world.numbers(2) == (3, 6)
+
+        world.store.damage.mend(world.places[2][0])  # it expires, say
+        await world.mending.mend()
+        world.store.damage.remember(*world.places[3])
+        await world.mending.mend()
+        waits = away == "does not answer"
+        assert bool(world.store.damage.unasked) == waits, "that was another time"
 
     scene(tmp_path, test)
 
