@@ -142,7 +142,7 @@ def period_s(config: BrokerConfig) -> float:
 
 def retry_s(failures: int) -> float:
     """When to try again after that many failures in a row."""
-    return min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10))
+    return float(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10)))
 
 
 def name_server_addresses(text: str | None) -> list[str]:
