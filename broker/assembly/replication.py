@@ -62,6 +62,7 @@ class Replication:
             registry.name_servers.slave_addresses,
             lambda: bool(self.master.server.slaves),
             clock,
+            has_slave=settings.store.broker_role is BrokerRole.SYNC_MASTER,
         )
         self.slave: Slave | None = None
         if settings.store.broker_role is BrokerRole.SLAVE:

@@ -23,22 +23,21 @@ from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
-from .damage_watch import LOOK_S, UNHEARD_S, Tries, keep_mended
+from .damage_watch import UNHEARD_S, Tries, keep_mended
 
 log: Final = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 3.0
-PATIENCE_S: Final = 2 * LOOK_S
-"""So long readers wait while nobody tells anything. A group of consumers never gets what its
-members have passed over; but one replica may be gone for good."""
-BACK_S: Final = 60.0
-"""So long one that was connected counts as one that comes back."""
+PATIENCE_S: Final = 60.0
+"""So long readers wait while nobody tells anything, and so long a slave that was connected counts
+as one that comes back. A group of consumers never gets what its members have passed over; but a
+slave may be gone for good."""
 _AT_ONCE: Final = 100
 
 
 class MasterMending:
     """Service. ``slaves`` asks a name server for their addresses; ``connected``: one follows this
-    master now."""
+    master now; ``has_slave``: a SYNC_MASTER has one, which comes soon where it is away."""
 
     def __init__(
         self,
@@ -47,6 +46,8 @@ class MasterMending:
         slaves: Callable[[], Awaitable[Collection[str]]],
         connected: Callable[[], bool],
         clock: Clock,
+        *,
+        has_slave: bool,
     ) -> None:
         self._store: Final = store
         self._remoting: Final = remoting
@@ -55,7 +56,7 @@ class MasterMending:
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
         self._tries: Final = Tries()
-        self._expected_until = clock.monotonic() + PATIENCE_S
+        self._expected_until = clock.monotonic() + PATIENCE_S if has_slave else 0.0
         """A slave may come (back) until then."""
         self._alone_until = 0.0
         self._silent_since: float | None = None
@@ -70,7 +71,7 @@ class MasterMending:
         """Ask for what it is time for."""
         damage, now = self._store.damage, self._clock.monotonic()
         if self._connected():
-            self._expected_until = now + BACK_S
+            self._expected_until = now + PATIENCE_S
         if not damage.is_known:
             self._silent_since = None
         slaves: list[str] | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.replication.damage_watch import LOOK_S, PAUSES_S
-from aiorocketmq.broker.replication.master_mending import BACK_S, PATIENCE_S, MasterMending
+from aiorocketmq.broker.replication.master_mending import PATIENCE_S, MasterMending
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
 from tests.sim import ManualClock, turns
@@ -31,17 +31,17 @@ class World:
         self.asked_for_slaves = 0
         self.connected = False
         self.start()
-        self.clock.advance(PATIENCE_S)
         self.places: list[tuple[int, int]] = []
         """Where each message lies, and its size."""
 
-    def start(self) -> None:
+    def start(self, *, has_slave: bool = False) -> None:
         self.mending = MasterMending(
             self.store,
             self.network,  # type: ignore[arg-type]
             self.addresses,
             lambda: self.connected,
             self.clock,
+            has_slave=has_slave,
         )
 
     async def lose_slave(self) -> None:
@@ -144,11 +144,11 @@ def test_readers_wait_for_a_slave_that_is_away_for_a_moment(
                     patch.setattr(slave.broker.store, "readable_record", cannot_read)
                 case "is not known":
                     world.slaves = []
-                    world.start()
+                    world.start(has_slave=True)
                 case _:
                     await world.lose_slave()
             world.flip(2)
-            for _ in range(2):
+            for _ in range(int(PATIENCE_S / LOOK_S)):
                 assert world.numbers(2) == (0, 2)
                 await world.mending.mend()
                 await world.mending.mend()
@@ -169,7 +169,7 @@ def test_readers_wait_for_nobody_who_is_gone(tmp_path: Path, away: str) -> None:
                 world.network.client = None
             case "was here":
                 await world.lose_slave()
-                world.clock.advance(BACK_S)
+                world.clock.advance(PATIENCE_S)
             case _:
                 world.slaves = []
         world.flip(2)
