@@ -214,46 +214,48 @@ class IndexFile:
         Returns where the message of a damaged item in front of the offset may begin: what lies
         there has to be put again.
         """
-        kept, damaged_from = self._intact_below(phy_offset)
+        kept, damaged_from, newest = self._intact_below(phy_offset)
         while (
             kept
         ):  # the first one behind what is certain may be torn, and look like one in front of it
-            hashed, item_offset, _, _ = self._item(kept)
+            hashed, item_offset, _, older = self._item(kept)
             if fits(hashed, item_offset):
                 break
+            newest[hashed % self._slots] = older
             kept -= 1
             damaged_from = max(self.begin_phy_offset, 0) if not kept else self._end_of(kept)[0]
         if damaged_from is not None:
             on_damage()
         self.end_phy_offset, self.end_timestamp = self._end_of(kept)
         self.count = kept + 1
-        self._rebuild_slots()
+        self._write_slots(newest)
         self._write_header()
         return damaged_from
 
-    def _intact_below(self, limit: int) -> tuple[int, int | None]:
-        """Number of the last item to keep, and where damage begins."""
-        last = max(self.begin_phy_offset, 0)
+    def _intact_below(self, limit: int) -> tuple[int, int | None, array[int]]:
+        """Number of the last item to keep, where damage begins, and the number of each slot's
+        newest item up to there."""
+        last, slots = max(self.begin_phy_offset, 0), self._slots
+        newest = array("i", bytes(slots * SLOT_SIZE))
         for number, (hashed, phy_offset, seconds, older) in enumerate(self.items(), 1):
             if phy_offset >= limit:
-                return number - 1, None
+                return number - 1, None, newest
+            slot = hashed % slots
             empty = hashed == phy_offset == seconds == older == 0
-            if empty or hashed < 0 or phy_offset < last or seconds < 0 or not 0 <= older < number:
-                return number - 1, last
-            last = phy_offset
-        return self.count - 1, None
+            # An item that a start had forgotten, and that is back since a sector of new ones was
+            # lost, may look like the next one; what it follows is another one by now.
+            if empty or hashed < 0 or phy_offset < last or seconds < 0 or older != newest[slot]:
+                return number - 1, last, newest
+            newest[slot], last = number, phy_offset
+        return self.count - 1, None, newest
 
-    def _rebuild_slots(self) -> None:
+    def _write_slots(self, newest: array[int]) -> None:
         """From the items alone: a page of slots may be older or newer on the disk than the
         items."""
-        slots = self._slots
-        values = array("i", bytes(slots * SLOT_SIZE))
-        for number, (hashed, *_) in enumerate(self.items(), 1):
-            values[hashed % slots] = number
-        self.slots_used = slots - values.count(0)
+        self.slots_used = self._slots - newest.count(0)
         if byteorder == "little":
-            values.byteswap()
-        self._buffer[HEADER_SIZE : self._items_at] = values.tobytes()
+            newest.byteswap()
+        self._buffer[HEADER_SIZE : self._items_at] = newest.tobytes()
 
     def _end_of(self, number: int) -> tuple[int, int]:
         """Where the message of an item lies and when, to a second, it was stored at the latest."""

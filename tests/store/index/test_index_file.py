@@ -165,6 +165,21 @@ def test_a_lost_item_is_noticed() -> None:
     assert found(index, 2) == found(index, 3) == []
 
 
+def test_an_item_of_an_earlier_life_is_no_next_one() -> None:
+    """A start had forgotten it, and made items anew in front of it, one less; of those behind them
+    a power failure lost the sector (seed 14103402)."""
+    buffer, index = new_file()
+    put(index, [1, 2, 1, 2, 1], [10, 20, 30, 35, 40], [T0] * 5)
+    forgotten = bytes(buffer[index.end - 20 : index.end])
+    index.cut(20, whatever)
+    put(index, [1, 2, 1, 2], [30, 35, 40, 50], [T0] * 4)
+    buffer[index.end - 20 : index.end] = forgotten
+    assert index.cut(50, whatever) == 40
+    assert found(index, 1) == [40, 30, 10]
+    put(index, [2], [50], [T0])
+    assert (found(index, 1), found(index, 2)) == ([40, 30, 10], [50, 35])
+
+
 def test_an_item_that_is_torn_and_looks_like_one_in_front_of_it_is_noticed() -> None:
     buffer, index = new_file()
     put(index, [1, 2, 3, 4], [0x100, 0x200, 0x345, 0x400], [T0, T0, T0, T0])
