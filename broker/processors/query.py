@@ -7,6 +7,7 @@ from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import (
+    NO_RECORD,
     QueryMessageRequest,
     QueryMessageResponse,
     ViewMessageRequest,
@@ -57,9 +58,7 @@ class QueryProcessor:
         ask for the tables, and where the log ends."""
         record = self._store.readable_record(request.offset)
         if record is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {request.offset}"
-            )
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"{NO_RECORD}, {request.offset}")
         header = None
         if request.tables:
             header = ViewMessageResponse(

@@ -18,7 +18,7 @@ from ...remoting.clock import Clock
 from ...remoting.errors import RocketMQError
 from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.pull import ViewMessageRequest
+from ...remoting.protocol.commands.pull import NO_RECORD, ViewMessageRequest
 from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
@@ -118,7 +118,7 @@ class MasterMending:
         for slave in tuple(slaves):
             try:
                 record = await self._ask(slave, phy_offset)
-                told = told or record is not None
+                told = True
                 if record is not None and await self._put_back(phy_offset, size, record):
                     log.info(
                         "a damaged record is mended phy_offset=%d size=%d slave=%s",
@@ -137,12 +137,14 @@ class MasterMending:
         return told
 
     async def _ask(self, slave: str, phy_offset: int) -> bytes | None:
-        """The record that a slave has there. Raises ``RocketMQError``."""
+        """The record that a slave has there, None without one. Raises ``RocketMQError``."""
         request = ViewMessageRequest(offset=phy_offset)
         answer = await self._remoting.invoke(
             slave, RequestCode.VIEW_MESSAGE_BY_ID, request, timeout=TIMEOUT_S
         )
-        return bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
+        if answer.code == ResponseCode.SYSTEM_ERROR and (answer.remark or "").startswith(NO_RECORD):
+            return None
+        return bytes(answer.check(slave).body)
 
     async def _put_back(self, phy_offset: int, size: int, record: bytes) -> bool:
         """Whether it fits into the place. Raises StoreError."""

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.record import Reason, Records, scan
 from ...remoting.protocol.record.entry import ENTRY_HEAD
 from ...remoting.protocol.record.scan import entry_of
@@ -24,7 +25,7 @@ from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
 from ..log.entry_checksums import EntryChecksums
 from ..model.config import MessageStoreConfig
-from ..model.errors import ShortageError, StoreFileError
+from ..model.errors import StoreFileError, is_of_bad_sector
 
 log: Final = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class Scrub:
         self._damage: Final = damage
         self._config: Final = config
         self._clock: Final = clock
+        self._outages: Final = Outages(clock)
         self._threads = ThreadPoolExecutor(1, "scrub")
 
     def close(self) -> None:
@@ -140,13 +142,18 @@ class Scrub:
                     self._threads, _look_at, file, at, size, left, cold, head, self._known
                 )
                 data, seen = await looking
-            except ShortageError:  # which says nothing about the data
+            except StoreFileError as error:
+                if file.deleted:
+                    break
+                if is_of_bad_sector(error):
+                    self._damage.note(at, size, str(error), "seen=scrub")
+                    break
+                self._outages.fails(  # which says nothing about the data
+                    log, ("scrub",), "the commit log is not checked now, tried again: %s", error
+                )
                 await self._clock.sleep(_IDLE_S)
                 continue
-            except StoreFileError as error:
-                if not file.deleted:
-                    self._damage.note(at, size, str(error), "seen=scrub")
-                return at - file.start
+            self._outages.works(("scrub",))
             await self._clock.sleep(data / max(1, self._config.scrub_bytes_per_second))
             for each in seen.damaged:
                 if each[0] >= self._log.min_phy_offset:

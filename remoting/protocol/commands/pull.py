@@ -6,6 +6,8 @@ QueryMessageRequestHeader, QueryMessageResponseHeader, ViewMessageRequestHeader.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import field
 
 from ..codes import RequestCode
@@ -82,6 +84,11 @@ class QueryMessageResponse(Record, frozen=True, kw_only=True):
 
     index_last_update_timestamp: i64
     index_last_update_phyoffset: i64
+
+
+NO_RECORD: Final = "can not find message by the offset"
+"""How the remark begins that answers code 33 where no record is, with code 1 as after any failure;
+of the original, too."""
 
 
 class ViewMessageRequest(Record, frozen=True, kw_only=True):

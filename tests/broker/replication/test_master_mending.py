@@ -161,8 +161,10 @@ def test_readers_wait_for_a_slave_that_is_away_for_a_moment(
     scene(tmp_path, test)
 
 
-@pytest.mark.parametrize("away", ["does not answer", "is gone", "was here"])
-def test_readers_wait_for_nobody_who_is_gone(tmp_path: Path, away: str) -> None:
+@pytest.mark.parametrize("away", ["does not answer", "is gone", "was here", "has no record"])
+def test_readers_wait_for_nobody_who_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: str
+) -> None:
     async def test(world: World) -> None:
         match away:
             case "does not answer":
@@ -170,6 +172,9 @@ def test_readers_wait_for_nobody_who_is_gone(tmp_path: Path, away: str) -> None:
             case "was here":
                 await world.lose_slave()
                 world.clock.advance(PATIENCE_S)
+            case "has no record":
+                store = world.pair.slave.broker.store
+                monkeypatch.setattr(store, "readable_record", lambda _phy_offset: None)
             case _:
                 world.slaves = []
         world.flip(2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.record import blank_record
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.errors import ShortageError
+from aiorocketmq.store.model.errors import translated
 from aiorocketmq.store.services import scrub
 from aiorocketmq.store.services.scrub import look
 
@@ -157,9 +159,14 @@ def test_behind_damage_that_is_longer_than_any_record_it_goes_on(
     store.close()
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
 @pytest.mark.parametrize("call", ["read_unmapped", "is_in_memory"])
-def test_a_shortage_of_the_system_is_no_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+def test_what_cannot_be_read_now_is_no_damage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    call: str,
+    number: int,
 ) -> None:
     """Readers would wait for what is "damaged", and replicas be asked for it."""
     store, place = filled(tmp_path, "apart of many sizes")
@@ -169,13 +176,15 @@ def test_a_shortage_of_the_system_is_no_damage(
     def short(file: MappedFile, *arguments: Any) -> Any:
         if failures[0]:
             failures[0] -= 1
-            raise ShortageError(file.path, "cannot be read: Too many open files")
+            with translated(file.path, "cannot be read"):
+                raise OSError(number, os.strerror(number))
         return real(file, *arguments)
 
     flip(tmp_path, place + 90)
     monkeypatch.setattr(MappedFile, call, short)
     in_a_loop(store)
     assert list(store.damage.places) == [place], "and nothing is left out for it"
+    assert "the commit log is not checked now, tried again" in caplog.text
     store.close()
 
 
