@@ -4,8 +4,10 @@ exit code, no traceback."""
 from __future__ import annotations
 
 import re
+import socketserver
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -188,6 +190,26 @@ def test_a_name_server_is_no_broker(mqadmin: MqAdmin, cluster: LocalCluster) -> 
     assert printed.problem.endswith("; that is a name server, -b takes the address of a broker")
     printed = mqadmin("raftStatus", "-n", address, "-b", cluster.broker_address)
     assert "name server" not in printed.problem
+
+
+class _HangsUp(socketserver.BaseRequestHandler):
+    """What a port does that takes nothing but TLS."""
+
+    def handle(self) -> None:
+        self.request.recv(1)
+
+
+def test_who_hangs_up_may_want_tls(mqadmin: MqAdmin, tmp_path: Path) -> None:
+    hint = "; where nothing but TLS is taken, add --tlsConfig FILE"
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _HangsUp) as server:
+        address = f"127.0.0.1:{server.server_address[1]}"
+        Thread(target=server.serve_forever).start()
+        printed = mqadmin("clusterList", "-n", address)
+        (tmp_path / "tls.conf").write_text("tls.client.authServer=false")
+        secure = mqadmin("clusterList", "-n", address, "--tlsConfig", f"{tmp_path}/tls.conf")
+        server.shutdown()
+    assert (printed.code, printed.problem.endswith(hint)) == (1, True)
+    assert (secure.code, secure.problem.endswith(hint)) == (1, False)
 
 
 # --- no permission

@@ -16,7 +16,7 @@ from ...client.cluster.server_addresses import parse_addresses
 from ...client.options import ClientOptions
 from ...client.producer.producer import Producer
 from ...client.tls_file import tls_context
-from ...remoting.errors import RequestNotSupported, RocketMQError
+from ...remoting.errors import ConnectionLostError, RequestNotSupported, RocketMQError
 from ...remoting.signature import Credentials
 from .output import Output
 from .patience import Patience
@@ -108,6 +108,8 @@ class Shell:
         self.failed = True
         if isinstance(problem, RequestNotSupported) and self._asked_a_name_server():
             problem = f"{problem}; that is a name server, -b takes the address of a broker"
+        if isinstance(problem, ConnectionLostError) and self._tls_config is None:
+            problem = f"{problem}; where nothing but TLS is taken, add --tlsConfig FILE"
         self.tell(problem)
 
     def _asked_a_name_server(self) -> bool:
