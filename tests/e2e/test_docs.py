@@ -42,6 +42,7 @@ OF_THEIR_OWN = {
     "mqadmin transferLeader": "test_a_group_is_led_by_another_member",
     "mqstore verify": "test_a_store_is_looked_at_before_it_goes_back_to_java",
     "mqconsole": "test_the_console",
+    "openssl req": "test_a_cluster_that_takes_nothing_but_tls",
 }
 """Blocks with a test of their own, by how one of their commands begins."""
 INSTALLED = re.compile(r"^pip install (?:\.|'aiorocketmq\[console\]')\n", re.MULTILINE)
@@ -59,7 +60,12 @@ def has(block: Block, *beginnings: str) -> bool:
 
 
 SHELL = [block for block in of("sh") if not has(block, *NOT_HERE, *OF_THEIR_OWN)]
-PROGRAMS = [block for block in of("python") if not block.of_spark and block.page != "README.md"]
+OVER_TLS = [block for block in of("python") if "server.pem" in block.code]
+PROGRAMS = [
+    block
+    for block in of("python")
+    if not block.of_spark and block.page != "README.md" and block not in OVER_TLS
+]
 
 
 def name_of(block: Block) -> str:
@@ -220,6 +226,19 @@ def test_a_store_is_looked_at_before_it_goes_back_to_java(
         printed = terminal.paste(block_with("mqstore verify").code)
     assert "clean: commit log, consume queues and index agree" in printed
     assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_a_cluster_that_takes_nothing_but_tls(installed: Environment, tmp_path: Path) -> None:
+    """And the program of the page that trusts its certificate."""
+    (block,) = (block for block in of("sh") if has(block, "openssl req"))
+    (program,) = OVER_TLS
+    assert program.page == block.page
+    with Terminal(installed, tmp_path) as terminal:
+        assert "DefaultCluster" in terminal.paste(block.code)
+        (tmp_path / "program.py").write_text(terminal.places.of(program.code))
+        assert terminal.paste("python program.py") == "SendStatus.SEND_OK\n"
+        refused = terminal.paste("! mqadmin clusterList -n localhost:9876")
+    assert "--tlsConfig" in refused
 
 
 def test_the_console(running: Terminal) -> None:
