@@ -16,7 +16,7 @@ import asyncio
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -173,8 +173,7 @@ def main(
                 stack.enter_context(
                     pid_file("cluster", int(cluster.namesrv_address.rpartition(":")[2]))
                 )
-                name = dict(properties).get("brokerClusterName", DEFAULT_CLUSTER)
-                _say_ready(cluster, temporary=data_dir is None, name=name)
+                _say_ready(cluster, temporary=data_dir is None, properties=dict(properties))
 
             try:
                 # not "async with": when it fails, this process ends too
@@ -239,13 +238,15 @@ def _with_our_options(text: str) -> str:
     )
 
 
-def _say_ready(cluster: LocalCluster, *, temporary: bool, name: str) -> None:
+def _say_ready(cluster: LocalCluster, *, temporary: bool, properties: Mapping[str, str]) -> None:
+    name = properties.get("brokerClusterName", DEFAULT_CLUSTER)
+    metrics = _metrics(int(properties.get("prometheusPort", 0)))
     is_group = any(member.peer_address for member in cluster.members)
     brokers = [_member(member, cluster.broker_address) for member in cluster.members]
     folder = folder_not_in_path()
     for line in (
         f"name server  {cluster.namesrv_address}",
-        *(brokers or [f"broker       {_with_vip(cluster.broker_address)})"]),
+        *(brokers or [f"broker       {_with_vip(cluster.broker_address)}{metrics})"]),
         f"data         {cluster.data_dir}"
         + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
         "",
@@ -265,6 +266,10 @@ def _with_vip(address: str) -> str:
     return f"{address} (VIP {_port(address) - VIP_PORT_DISTANCE}"
 
 
+def _metrics(port: int) -> str:
+    return f", metrics {port}" if port else ""
+
+
 def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
@@ -276,7 +281,7 @@ def _member(member: LocalMember, leader: str) -> str:
         if member.peer_address
         else f"slaves {_port(member.address) + HA_PORT_DISTANCE}"
     )
-    metrics = f", metrics {_port(member.metrics_address)}" if member.metrics_address else ""
+    metrics = _metrics(_port(member.metrics_address)) if member.metrics_address else ""
     return (
         f"broker {member.id:5} {_with_vip(member.address)}, {own}{metrics}), process {member.pid}"
         + (", leader" if member.peer_address and member.address == leader else "")

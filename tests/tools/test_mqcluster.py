@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.broker.config.addresses import free_ports
 from aiorocketmq.testing import LocalCluster
 
 from .. import forked
@@ -83,6 +84,15 @@ def test_serves_and_stops(
     )
     assert stopped(process, number) == (0, "")
     assert not list(tmp_path.glob("aiorocketmq-*"))
+
+
+def test_where_metrics_are_is_told(start: Start) -> None:
+    pytest.importorskip("prometheus_client")
+    (port,) = free_ports("127.0.0.1", 1)
+    found = announced(start(f"--property=prometheusPort={port}"))
+    assert found["broker"].endswith(f", metrics {port})")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert b"rocketmq_put_messages_total" in answer.read()
 
 
 def test_it_can_be_looked_at_in_a_browser(start: Start, tmp_path: Path) -> None:
