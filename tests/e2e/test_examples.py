@@ -23,6 +23,9 @@ EXPECTED = {
         r"10000 rows in 3 frames\n1000 sends, each with its own result: 1000 ids\nstored: 11003\n"
     ),
     "broadcast.py": r"ann read first, second\nbob read first, second\n",
+    "dead_letters.py": (
+        r"try 1: a book\ntry 2: a book\ndead letter of Order: a book\ntry 1: a book to Ann\n"
+    ),
     "delayed.py": r"now: after less than 0.9 s\nlater: after more than 0.9 s\n",
     "fastapi_lifespan.py": r"200 Order \d+\n",
     "filter_sql.py": (
