@@ -40,20 +40,22 @@ class ConnectionOptions:
 def read_connection(
     reader: OptionReader, environment: Mapping[str, str] = os.environ
 ) -> ConnectionOptions:
-    """Takes the options that reading and writing share. Raises ``ConfigError``."""
+    """Takes the options that reading and writing share. Raises ``ConfigError``; that no name server
+    is known ``reader.finish`` says."""
     text = reader.text("rocketmq.namesrv.addr", "nameServer", "namesrv") or environment.get(
         ENVIRONMENT_VARIABLE
     )
     namespace = checked_namespace(reader.text("rocketmq.namespace"))
     credentials, tls = _read_credentials(reader, environment), _read_tls(reader)
     if not text:
-        raise ConfigError(
+        reader.lacks(
             "no name server is known: give the option rocketmq.namesrv.addr, or set "
             f"{ENVIRONMENT_VARIABLE} on the driver"
         )
-    of_address = next(filter(None, map(namespace_of_address, text.split(";"))), None)
+    addresses = (text or "").replace(",", ";")
+    of_address = next(filter(None, map(namespace_of_address, addresses.split(";"))), None)
     return ConnectionOptions(
-        namesrv=parse_addresses(text.replace(",", ";")),
+        namesrv=parse_addresses(addresses) if addresses else (),
         credentials=credentials,
         tls=tls,
         namespace=namespace or of_address,

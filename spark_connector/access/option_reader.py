@@ -1,7 +1,8 @@
 """Reading what Spark hands over as options: text by name, in any case of letters.
 
 Whoever parses options asks a reader for each name that there is; ``finish`` then refuses names that
-nobody asked for, with the nearest one that there is.
+nobody asked for, with the nearest one that there is. A name that has to be there and is not is told
+of after those: a misspelt one is why.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from ...client.errors import ConfigError
 
-__all__ = ["OptionReader"]
+__all__ = ["OptionReader", "check_ms"]
 
 _TRUE: Final = ("true", "1", "yes")
 _FALSE: Final = ("false", "0", "no")
@@ -30,6 +31,16 @@ _MS: Final = {
 _SIZE: Final = re.compile(r"([0-9]{1,15})\s*([kmg]?)(?:i?b)?")
 _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MAX_SECRET_BYTES: Final = 64 << 10
+_SECONDS: Final = range(10**8, 10**11)
+"""Milliseconds of 1970 to 1973, when nobody stored a message: seconds from 1973 to 5138."""
+_NAMES_ELSEWHERE: Final = {
+    "kafka.bootstrap.servers": "name servers are given with rocketmq.namesrv.addr",
+    "kafka.group.id": "the group is given with consumerGroup",
+    "rocketmq.group.id": "the group is given with consumerGroup",
+    "includeheaders": "headers are properties here: includeProperties",
+    "path": "a topic has no path: name it with the option topic",
+}
+"""What people bring along from Kafka's connector, and from files."""
 
 
 class OptionReader:
@@ -42,6 +53,7 @@ class OptionReader:
         self._given = {name.lower(): (name, value) for name, value in options.items()}
         self._environment = environment
         self._known: dict[str, str] = {}
+        self._missing: str | None = None
 
     # --- values
     # ----------------------------------------------------------------------------------------------
@@ -78,6 +90,19 @@ class OptionReader:
             raise ConfigError(
                 f"option {name} must be a whole number from {lowest} to {highest}, not {value}"
             )
+        return value
+
+    def time_ms(self, name: str, *, lowest: int = 0) -> int | None:
+        """Milliseconds since 1970."""
+        text = self.text(name)
+        if text is not None and not text.removeprefix("-").isdecimal():
+            raise ConfigError(
+                f"option {name} must be a time in milliseconds since 1970, such as 1700000000000, "
+                f"not {text!r}"
+            )
+        value = self.optional_integer(name, lowest=lowest)
+        if value is not None:
+            check_ms(name, value)
         return value
 
     def boolean(self, name: str, default: bool) -> bool:
@@ -139,20 +164,39 @@ class OptionReader:
         """Names that are somebody else's business (``checkpointLocation`` of a stream's sink)."""
         self._known.update({name.lower(): name for name in names})
 
+    def lacks(self, problem: str) -> None:
+        """Something has to be given and is not; ``finish`` says so."""
+        self._missing = self._missing or problem
+
     def finish(self) -> None:
-        """Raises ``ConfigError`` for the options that nobody asked for."""
+        """Raises ``ConfigError`` for the options that nobody asked for, then for what is
+        lacking."""
         for lowered, (name, _) in sorted(self._given.items()):
             if lowered not in self._known:
-                near = difflib.get_close_matches(lowered, self._known, n=3, cutoff=0.6)
-                hint = (
-                    f"did you mean {' or '.join(self._known[each] for each in near)}?"
-                    if near
-                    else self._all_names()
-                )
-                raise ConfigError(f"there is no option {name}; {hint}")
+                raise ConfigError(f"there is no option {name}; {self._hint(lowered)}")
+        if self._missing is not None:
+            raise ConfigError(self._missing)
+
+    def _hint(self, lowered: str) -> str:
+        if (elsewhere := _NAMES_ELSEWHERE.get(lowered)) is not None:
+            return elsewhere
+        near = difflib.get_close_matches(lowered, self._known, n=3, cutoff=0.6)
+        if near:
+            return f"did you mean {' or '.join(self._known[each] for each in near)}?"
+        return self._all_names()
 
     def _all_names(self) -> str:
         return f"the options are {', '.join(sorted(self._known.values(), key=str.lower))}"
+
+
+def check_ms(option: str, value: int) -> None:
+    """Raises ``ConfigError`` for a time that must be one in seconds: with it a read would begin
+    with everything, or end before anything."""
+    if value in _SECONDS:
+        raise ConfigError(
+            f"option {option} is in milliseconds since 1970, and {value} looks like seconds: give "
+            f"{value}000"
+        )
 
 
 def _read_secret(name: str, path: str) -> str:

@@ -19,7 +19,7 @@ from ...client.usage_errors import checked_group, checked_topic
 from .connection_options import ConnectionOptions, read_connection
 from .expected import Expected, read_expected
 from .offsets import LATEST, QueueValue, parse_assignment, parse_queue_values
-from .option_reader import OptionReader
+from .option_reader import OptionReader, check_ms
 
 __all__ = [
     "OptionReader",
@@ -74,7 +74,7 @@ def _position(
     """``starting...`` or ``ending...``: a time counts more than times by queue, those more than
     offsets (as in Kafka)."""
     names = (f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets")
-    timestamp = reader.optional_integer(names[0], lowest=0)
+    timestamp = reader.time_ms(names[0])
     by_queue, offsets = reader.text(names[1]), reader.text(names[2])
     if not given:
         return (
@@ -85,18 +85,18 @@ def _position(
     if timestamp is not None:
         return Position(PositionKind.TIMESTAMP, timestamp_ms=timestamp, option=names[0])
     if by_queue is not None:
-        return Position(
-            PositionKind.TIMESTAMPS,
-            parse_queue_values(names[1], by_queue, lowest=0),
-            option=names[1],
-        )
+        times = parse_queue_values(names[1], by_queue, lowest=0)
+        for each in times:
+            check_ms(names[1], each.value)
+        return Position(PositionKind.TIMESTAMPS, times, option=names[1])
     if offsets is None:
         return Position(default, option=names[2])
     if offsets.lower() in ("earliest", "latest", "group"):
         return Position(PositionKind(offsets.lower()), option=names[2])
     if not offsets.startswith("{"):
         raise ConfigError(
-            f"option {names[2]} must be earliest, latest, group or JSON, not {offsets!r}"
+            f"option {names[2]} must be earliest, latest, group or JSON, not {offsets!r}; a time "
+            f"is given with {names[0]}"
         )
     return Position(PositionKind.OFFSETS, parse_queue_values(names[2], offsets), option=names[2])
 
@@ -231,10 +231,12 @@ def _subscription(
         reader.text("subscribePattern"),
         reader.text("assign"),
     )
-    if sum(each is not None for each in (subscribe, pattern, assign)) != 1:
-        raise ConfigError(
-            "give exactly one of the options subscribe (or topic), subscribePattern and assign"
-        )
+    ways = sum(each is not None for each in (subscribe, pattern, assign))
+    one = "give exactly one of the options subscribe (or topic), subscribePattern and assign"
+    if ways > 1:
+        raise ConfigError(one)
+    if not ways:
+        reader.lacks(one)
     if pattern is not None:
         try:
             re.compile(pattern)

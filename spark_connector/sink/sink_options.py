@@ -21,7 +21,7 @@ _GUARANTEES: Final = ("at_least_once", "exactly_once")
 _MOST_BATCHES: Final = 200_000_000
 """So many fit into the numbers of rows (``manifest.py``)."""
 _WRITE_ID: Final = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,99}")
-_OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
+_OF_SPARK: Final = ("checkpointLocation", "queryName")
 
 
 @dataclass(frozen=True)

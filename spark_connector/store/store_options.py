@@ -73,8 +73,8 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
     topics, pattern = _topics(reader)
     by_queue = reader.choice("partitionBy", "file", ("file", "queue")) == "queue"
     from_ms, until_ms = (
-        reader.optional_integer("startingTimestamp", lowest=0),
-        reader.optional_integer("endingTimestamp"),
+        reader.time_ms("startingTimestamp"),
+        reader.time_ms("endingTimestamp", lowest=1),
     )
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise ConfigError(

@@ -112,10 +112,36 @@ def test_name_servers_may_come_from_the_environment() -> None:
         ({"rocketmq.namesrv.addr": "ns"}, "must look like host:9876"),
         ({"pullBatchSize": "5000"}, "from 1 to 4096"),
         ({"startingOffset": "5"}, "did you mean startingOffsets"),
+        ({"startingOffsets": "2026-11-30 07:00"}, "a time is given with startingTimestamp"),
+        ({"startingTimestamp": "2026-11-30"}, "in milliseconds since 1970, such as 17.*not '2026"),
+        ({"startingTimestamp": "1700000000"}, "looks like seconds: give 1700000000000"),
+        ({"endingTimestamp": "1700000000"}, "endingTimestamp is in milliseconds"),
+        ({"startingOffsetsByTimestamp": '{"orders": {"0": 1700000000}}'}, "looks like seconds"),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, str], said: str) -> None:
     refused(given, said)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"nameServer": "ns:9876", "topik": "orders"}, "no option topik; did you mean topic"),
+        ({"rocketmq.namesrv.adr": "ns:1", "topic": "t"}, "did you mean rocketmq.namesrv.addr"),
+        (
+            {"kafka.bootstrap.servers": "k:9092", "topic": "t"},
+            "no option kafka.bootstrap.servers; name servers are given with rocketmq.namesrv.addr",
+        ),
+        ({"nameServer": "ns:9876", "path": "orders"}, "no option path; a topic has no path"),
+        ({**NEEDED, "kafka.group.id": "g"}, "the group is given with consumerGroup"),
+        ({**NEEDED, "includeHeaders": "true"}, "headers are properties here: includeProperties"),
+    ],
+)
+def test_a_name_that_is_misspelt_is_told_before_what_is_missing_for_it(
+    given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_source_options(given, streaming=False, environment={})
 
 
 def test_a_stream_has_no_end() -> None:

@@ -65,7 +65,7 @@ def test_options_for_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_for_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = known(parse_sink_options, {"nameServer": "ns:1"}, monkeypatch)
     reading = {"rocketmq.namesrv.addr", "nameServer", "namesrv"}
-    assert found - reading - {"path"} == tables_below(
+    assert found - reading == tables_below(
         "### Options for writing", "### Options for both directions"
     )
 
