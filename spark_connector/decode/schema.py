@@ -158,18 +158,27 @@ def columns_of(schema: StructType, properties: Mapping[str, str]) -> tuple[str, 
     """The columns of the schema that Spark reads with: ours, or one that the user gave
     (``.schema(...)``) to choose some.
 
-    Raises ConfigError for a column that there is not, and for another type.
+    Raises ConfigError for a column that there is not, for another type, and for NOT NULL.
     """
     types = {**SOURCE_COLUMNS, **properties}
     for field in schema.fields:
         expected, given = types.get(field.name), field.dataType.simpleString()
         if expected is None:
             raise ConfigError(
-                f"there is no column {field.name!r}; the columns are {', '.join(types)}, and those "
-                "that the option propertyColumns names"
+                f"there is no column {field.name!r}; the columns are {', '.join(types)} (in these "
+                "capital and small letters), and those that the option propertyColumns names; what "
+                "is in a body becomes columns behind load(): json_columns of "
+                "aiorocketmq.spark_connector.payload"
             )
         if given != expected:
-            raise ConfigError(f"the column {field.name} is {expected}, not {given}")
+            raise ConfigError(
+                f"the column {field.name} is {expected}, not {given}: leave the schema out, or say "
+                f"{expected} there, and cast({field.name} as {given}) behind load()"
+            )
+        if not field.nullable:
+            raise ConfigError(
+                f"the column {field.name} may be null: leave NOT NULL out of the schema"
+            )
     return tuple(schema.fieldNames())
 
 

@@ -69,7 +69,9 @@ def batch_writer(
 ) -> RocketMQArrowWriter:
     """For ``df.write``. Raises ``ConfigError`` for options or columns that cannot be."""
     if overwrite:
-        raise ConfigError('a topic cannot be overwritten: write with .mode("append")')
+        raise ConfigError(
+            'a topic cannot be overwritten: write with .mode("append"), in SQL with INSERT INTO'
+        )
     parsed = checked_options(options, schema)
     write_id = parsed.write_id or parsed.dedup_prefix or uuid.uuid4().hex
     return RocketMQArrowWriter(parsed, write_id)

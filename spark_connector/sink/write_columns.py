@@ -93,7 +93,12 @@ def was_read(names: Collection[str]) -> bool:
 
 def _check_type(name: str, kind: str) -> None:
     if kind not in (allowed := WRITE_COLUMNS[name]):
-        raise ConfigError(f"the column {name} must be {' or '.join(allowed)}, not {kind}")
+        how = (
+            "to_json_body(frame) of aiorocketmq.spark_connector.payload makes one of all columns"
+            if name == "body"
+            else f"cast({name} as {allowed[0]})"
+        )
+        raise ConfigError(f"the column {name} must be {' or '.join(allowed)}, not {kind}: {how}")
 
 
 def _tell_ignored(name: str, types: Mapping[str, str]) -> None:

@@ -123,7 +123,7 @@ def test_columns_of_properties_are_what_spark_makes_of_them() -> None:
 
 def test_a_schema_of_the_user() -> None:
     pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
-    from pyspark.sql.types import BinaryType, LongType, StructType
+    from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
     own = {"amount": "bigint"}
     chosen = StructType().add("body", BinaryType()).add("queueOffset", LongType())
@@ -133,3 +133,7 @@ def test_a_schema_of_the_user() -> None:
         columns_of(StructType().add("value", BinaryType()), own)
     with pytest.raises(ConfigError, match="queueId is int, not bigint"):
         columns_of(StructType().add("queueId", LongType()), own)
+    with pytest.raises(ConfigError, match=r"binary, not string: .* cast\(body as string\) behind"):
+        columns_of(StructType().add("body", StringType()), own)
+    with pytest.raises(ConfigError, match="leave NOT NULL out"):
+        columns_of(StructType().add("body", BinaryType(), nullable=False), own)

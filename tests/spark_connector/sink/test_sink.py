@@ -378,9 +378,12 @@ def test_no_name_server() -> None:
     ("types", "problem"),
     [
         ({"value": "binary"}, "no column body among value"),
-        ({"body": "int"}, "body must be string or binary, not int"),
+        ({"body": "int"}, "body must be string or binary, not int: to_json_body"),
         ({"body": "string", "Tags": "string"}, r"withColumnRenamed\('Tags', 'tags'\)"),
-        ({"body": "string", "queueOffset": "bigint", "flag": "string"}, "flag must be int"),
+        (
+            {"body": "string", "queueOffset": "bigint", "flag": "string"},
+            r"flag must be int .*not string: cast\(flag as int\)",
+        ),
         ({"body": "string", "keys": "array<int>"}, "keys must be string or array<string>"),
         ({"body": "string", "brokerName": "string"}, "give queueId too"),
         (
