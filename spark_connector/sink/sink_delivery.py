@@ -8,6 +8,7 @@ meanwhile.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -19,7 +20,7 @@ from ...client.errors import NoRouteError
 from ...client.namespaces import with_namespace
 from ...client.producer.delivery import Delivery, DeliverySettings
 from ...client.producer.sending import Outgoing, SendStatus
-from ...remoting.errors import RocketMQError
+from ...remoting.errors import BrokerError, RemotingError, RocketMQError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.message.compression import compress_body
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -29,6 +30,8 @@ from .sink_options import SinkOptions
 from .waiting import Patience
 
 __all__ = ["Deliverer", "NotSafe", "Outbox", "Totals", "new_deliverer"]
+
+log: Final = logging.getLogger(__name__)
 
 _BATCH_PROPERTIES: Final = "WAIT\x01true"
 _COMPRESS_LEVEL: Final = 5
@@ -79,6 +82,7 @@ class Deliverer:
         own = with_namespace(topic, self._instance.namespace)
 
         async def found(_left_s: float) -> tuple[MessageQueue, ...]:
+            await self._look_again(own)
             queues = await self._delivery.publish_queues(own)
             if missing := brokers - {queue.broker_name for queue in queues}:
                 there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
@@ -88,6 +92,16 @@ class Deliverer:
 
         whom = f"the broker {' and '.join(sorted(brokers))}" if brokers else _any_broker(own)
         return await self.patience.until_done(own, whom, found)
+
+    async def _look_again(self, topic: str) -> None:
+        """What this process knows of a topic may be from a task half a minute ago: keys would go to
+        queues of a broker that is away since, and to others than in the next process."""
+        if self._instance.routes.cached(topic) is None:
+            return
+        try:
+            await self._instance.routes.refresh(topic)
+        except (RemotingError, BrokerError) as error:
+            log.info("the route of %s stays as it was: %s", topic, error)
 
     async def deliver(self, chunk: Chunk) -> None:
         """Return when a broker has acknowledged it. What is bound to a queue goes there one after

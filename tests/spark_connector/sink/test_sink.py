@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -61,17 +61,7 @@ class World:
         self.instance.masters = self.masters = _Masters(self.clock)  # type: ignore[assignment]
         self.seen: list[Seen] = []
         self._answer = answer
-        queues = [
-            QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=6)
-            for name in "ab"
-        ]
-        brokers = [
-            BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"{name}:1"})
-            for name in "ab"
-        ]
-        self.instance.routes._store(
-            topic_route("T", TopicRouteData(queue_datas=queues, broker_datas=brokers))
-        )
+        self.instance.routes._store(topic_route("T", _route("ab")))
         self.deliverer = Deliverer(
             self.instance, parse_sink_options({**NAMESRV, "topic": "T", **options})
         )
@@ -96,6 +86,19 @@ class World:
 
     def invoke_template(self, *_: object) -> None:
         """There is no connection yet."""
+
+
+def _route(names: Iterable[str]) -> TopicRouteData:
+    return TopicRouteData(
+        queue_datas=[
+            QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=6)
+            for name in names
+        ],
+        broker_datas=[
+            BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"{name}:1"})
+            for name in names
+        ],
+    )
 
 
 class _Masters:
@@ -199,6 +202,26 @@ def test_flow_control_is_waited_for_and_a_refusal_is_not() -> None:
     with pytest.raises(BrokerError, match="why"):
         asyncio.run(world.deliverer.deliver(BATCH))
     assert len(world.seen) == 1
+
+
+def test_where_keys_may_go_is_asked_for_when_a_task_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker's process outlives its tasks and keeps routes: a broker that has died since would
+    get a share of the keys, and hold them up for as long as ``deliveryTimeout``."""
+    world = World(lambda *_: 0)
+    now: list[str] = ["a"]
+
+    async def ask(_topic: str) -> TopicRouteData:
+        if not now:
+            raise ConnectError("no name server answers")
+        return _route(now)
+
+    monkeypatch.setattr(world.instance.routes, "_ask", ask)
+    for brokers, expected in ((["a"], ["a"]), (["a", "b"], ["a", "b"]), ([], ["a", "b"])):
+        now[:] = brokers
+        queues = asyncio.run(world.deliverer.queues("T"))
+        assert [queue.broker_name for queue in queues] == expected
 
 
 @pytest.mark.parametrize("require", ["true", "false"])
