@@ -19,7 +19,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SequenceHelloRequest, SequenceHelloResponse
 from ...remoting.protocol.message.message_queue import MessageQueue
 from .manifest import Placed
-from .sink_delivery import Deliverer, NotSafe, new_deliverer
+from .sink_delivery import Deliverer, NotSafe, new_deliverer, told_what_to_do
 from .sink_options import SinkOptions
 from .staging import ANEW
 
@@ -131,7 +131,8 @@ class NumberedDeliverer:
 
     async def deliver(self, placed: Placed) -> None:
         """Return when its queue has it, once. Raises ``DeliveryTimeoutError``, ``NotSafe``,
-        ``NotExactlyOnceError``, ``BrokerError`` for a refusal that would be the same again."""
+        ``NotExactlyOnceError``, ``TooLongError``, ``BrokerError`` for a refusal that would be the
+        same again."""
         outgoing = numbered(await self._plain.outgoing(placed.chunk), placed.sequence)
         queue, topic = placed.queue, placed.chunk.topic
 
@@ -146,9 +147,10 @@ class NumberedDeliverer:
                 await self._hello(placed.sequence.producer_id, queue.broker_name, topic)
 
         try:
-            result = await self._plain.patience.until_done(
-                outgoing.topic, f"the broker {queue.broker_name}", attempt
-            )
+            with told_what_to_do(placed.chunk):
+                result = await self._plain.patience.until_done(
+                    outgoing.topic, f"the broker {queue.broker_name}", attempt
+                )
         except BrokerError as error:
             if error.code in _FINAL:
                 raise _refused(queue.broker_name, error.code) from error

@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...client.cluster.instance import ClientInstance
-from ...client.errors import NoRouteError
+from ...client.errors import MessageError, NoRouteError
 from ...client.namespaces import with_namespace
 from ...client.producer.delivery import Delivery, DeliverySettings
 from ...client.producer.sending import Outgoing, SendStatus
 from ...remoting.errors import BrokerError, RemotingError, RocketMQError
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.frames.frame import FrameError
 from ...remoting.protocol.message.compression import compress_body
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
@@ -29,7 +31,15 @@ from .chunks import Chunk
 from .sink_options import SinkOptions
 from .waiting import Patience
 
-__all__ = ["Deliverer", "NotSafe", "Outbox", "Totals", "new_deliverer"]
+__all__ = [
+    "Deliverer",
+    "NotSafe",
+    "Outbox",
+    "TooLongError",
+    "Totals",
+    "new_deliverer",
+    "told_what_to_do",
+]
 
 log: Final = logging.getLogger(__name__)
 
@@ -49,6 +59,27 @@ class NotSafe(RocketMQError):
             "is configured; "
             "requireSendOk=false takes that as success"
         )
+
+
+class TooLongError(MessageError):
+    """What no broker of the topic takes, however often it is sent."""
+
+
+@contextmanager
+def told_what_to_do(chunk: Chunk) -> Iterator[None]:
+    """A broker says neither which message was too long nor how long it was."""
+    try:
+        yield
+    except (BrokerError, FrameError) as error:
+        if isinstance(error, BrokerError) and error.code != ResponseCode.MESSAGE_ILLEGAL:
+            raise
+        what = "a row" if chunk.rows == 1 else f"a frame of {chunk.rows} rows"
+        raise TooLongError(
+            f"{what} for the topic {chunk.topic}, {len(chunk.body)} bytes, was refused: "
+            f"{str(error).rstrip('.')}. "
+            "Where that is too long: raise maxMessageSize of the brokers, let long bodies be "
+            "compressed (option compressThreshold), or leave them out (length(body))"
+        ) from None
 
 
 class Totals(NamedTuple):
@@ -108,14 +139,15 @@ class Deliverer:
         the other.
 
         Raises ``DeliveryTimeoutError``, or when ``retries`` are used up what failed last,
-        ``BrokerError`` for a refusal that would be the same again, ``NotSafe``. Rows of a failed
-        chunk may be stored all the same.
+        ``BrokerError`` for a refusal that would be the same again, ``NotSafe``, ``TooLongError``.
+        Rows of a failed chunk may be stored all the same.
         """
         outgoing = await self.outgoing(chunk)
-        if chunk.queue is None:
-            return await self._send(outgoing, None)
-        async with self._in_order.setdefault(chunk.queue, asyncio.Lock()):
-            await self._send(outgoing, chunk.queue)
+        with told_what_to_do(chunk):
+            if chunk.queue is None:
+                return await self._send(outgoing, None)
+            async with self._in_order.setdefault(chunk.queue, asyncio.Lock()):
+                await self._send(outgoing, chunk.queue)
 
     async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
         timeout_s = self._options.send_timeout_s

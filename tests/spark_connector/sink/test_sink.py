@@ -19,6 +19,7 @@ from aiorocketmq.client.errors import ConfigError, SendFailed
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, RocketMQError
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.frames.frame import FrameError
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.compression import decompress_body
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
@@ -26,7 +27,13 @@ from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.sink.chunks import Chunk
-from aiorocketmq.spark_connector.sink.sink_delivery import Deliverer, NotSafe, Outbox, Totals
+from aiorocketmq.spark_connector.sink.sink_delivery import (
+    Deliverer,
+    NotSafe,
+    Outbox,
+    TooLongError,
+    Totals,
+)
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
 from aiorocketmq.spark_connector.sink.waiting import DeliveryTimeoutError
 from aiorocketmq.spark_connector.sink.write_columns import check_columns
@@ -198,10 +205,29 @@ def test_flow_control_is_waited_for_and_a_refusal_is_not() -> None:
     world = World(lambda _, number: ResponseCode.SYSTEM_BUSY if number == 1 else 0)
     asyncio.run(world.deliverer.deliver(BATCH))
     assert len(world.seen) == 2
-    world = World(lambda *_: ResponseCode.MESSAGE_ILLEGAL)
+    world = World(lambda *_: ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     with pytest.raises(BrokerError, match="why"):
         asyncio.run(world.deliverer.deliver(BATCH))
     assert len(world.seen) == 1
+
+
+@pytest.mark.parametrize(("rows", "what"), [(1, "a row"), (3, "a frame of 3 rows")])
+def test_what_is_too_long_is_named_with_its_length_and_what_to_do(rows: int, what: str) -> None:
+    world = World(lambda *_: ResponseCode.MESSAGE_ILLEGAL)
+    said = f"{what} for the topic T, 5 bytes, was refused: .*why.*raise maxMessageSize"
+    with pytest.raises(TooLongError, match=said) as refused:
+        asyncio.run(world.deliverer.deliver(BOUND._replace(rows=rows)))
+    assert refused.value.__suppress_context__  # a page of them says nothing more
+    assert len(world.seen) == 1
+
+
+def test_what_no_frame_carries_is_named_too() -> None:
+    def refuse(*_: object) -> int:
+        raise FrameError("over the limit of 16777216")
+
+    world = World(refuse)
+    with pytest.raises(TooLongError, match=r"a row .* over the limit .*compressThreshold"):
+        asyncio.run(world.deliverer.deliver(BATCH._replace(rows=1)))
 
 
 def test_where_keys_may_go_is_asked_for_when_a_task_begins(
