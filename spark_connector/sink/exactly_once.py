@@ -42,7 +42,14 @@ def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[
     if manifest is not None and options.write_id is not None:
         _check_same_write(options.write_id, manifest, tasks)
     if manifest is not None and batches.is_done(batch):
-        log.warning("batch %d of %s is in its topics already, it is not sent", batch, write_id)
+        if options.write_id is not None:
+            _check_same_rows(options.write_id, manifest, tasks)
+        log.warning(
+            "batch %d of %s is in its topics already, with %d rows: it is not sent",
+            batch,
+            write_id,
+            manifest.rows,
+        )
         batches.tidy_up(batch)
         return manifest.rows
     if manifest is None and not any(task.rows for task in tasks):
@@ -73,6 +80,20 @@ def _check_same_write(write_id: str, manifest: Manifest, tasks: Sequence[StagedT
             f"option writeId {write_id!r}, batch {manifest.batch}: that write wrote to "
             f"{', '.join(sorted(manifest.queues))}, not to {', '.join(topics)}; give each write an "
             "id of its own"
+        )
+
+
+def _check_same_rows(write_id: str, manifest: Manifest, tasks: Sequence[StagedTask]) -> None:
+    """A job that has the same id every night would write nothing from the second one on. (What was
+    half done may come with other rows: those of the first time are finished.) Raises
+    ``ConfigError``."""
+    rows = sum(task.rows for task in tasks)
+    if rows and rows != manifest.rows:
+        raise ConfigError(
+            f"option writeId {write_id!r}, batch {manifest.batch}: that write is done, with "
+            f"{manifest.rows} rows, and this one has {rows}, none of which is written. If it is "
+            "another one, give it an id of its own (with the date, say); if it is the same again, "
+            "nothing is left to do"
         )
 
 

@@ -145,6 +145,31 @@ def test_one_id_is_for_one_write(world: World, options: SinkOptions, tmp_path: P
     assert world.stored == [b"T", b"U"]
 
 
+def test_a_write_that_is_done_is_none_with_more_rows(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """As of a job that runs every night with the same id: its rows would be nowhere."""
+    named = replace(options, write_id="w")
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T1")]) == 1
+    with pytest.raises(ConfigError, match=r"done, with 1 rows, and this one has 2, none of which"):
+        send_batch(named, "w", 0, [staged(tmp_path, "T2", "T3")])
+    assert send_batch(named, "w", 0, [staged(tmp_path)]) == 1, "nothing is lost of no rows"
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T4")]) == 1, "as it may be made anew"
+    assert world.stored == [b"T1"]
+
+
+def test_what_was_half_done_may_come_with_other_rows(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """What it reads may have grown since: the rows of the first time are finished."""
+    named = replace(options, write_id="w")
+    world.loses = b"T2"
+    with pytest.raises(NotExactlyOnceError):
+        send_batch(named, "w", 0, [staged(tmp_path, "T1", "T2", "T3")])
+    assert send_batch(named, "w", 0, [staged(tmp_path / "later", "T4")]) == 3
+    assert world.stored == [b"T1", b"T2", b"T3"]
+
+
 def test_a_query_with_another_topic_has_its_batch_in_the_first_one(
     world: World, options: SinkOptions, tmp_path: Path
 ) -> None:
