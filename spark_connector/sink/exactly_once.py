@@ -33,16 +33,25 @@ __all__ = ["send_batch"]
 log: Final = logging.getLogger(__name__)
 
 
-def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[StagedTask]) -> int:
+def send_batch(
+    options: SinkOptions,
+    write_id: str,
+    batch: int,
+    tasks: Sequence[StagedTask],
+    *,
+    counted: bool = True,
+) -> int:
     """Have the rows of a batch in their topics, once; how many it has. Raises ``RocketMQError``:
     then it may be called again, with whatever the tasks have staged by then.
+
+    ``counted``: it is one of several, whose number says that it is the same again.
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
     manifest = batches.manifest(batch)
     if manifest is not None and options.write_id is not None:
         _check_same_write(options.write_id, manifest, tasks)
     if manifest is not None and batches.is_done(batch):
-        if options.write_id is not None:
+        if options.write_id is not None and not counted:
             _check_same_rows(options.write_id, manifest, tasks)
         log.warning(
             "batch %d of %s is in its topics already, with %d rows: it is not sent",
@@ -85,8 +94,8 @@ def _check_same_write(write_id: str, manifest: Manifest, tasks: Sequence[StagedT
 
 def _check_same_rows(write_id: str, manifest: Manifest, tasks: Sequence[StagedTask]) -> None:
     """A job that has the same id every night would write nothing from the second one on. (What was
-    half done may come with other rows: those of the first time are finished.) Raises
-    ``ConfigError``."""
+    half done may come with other rows: those of the first time are finished. So may a micro-batch
+    of ``foreachBatch``, which has a number.) Raises ``ConfigError``."""
     rows = sum(task.rows for task in tasks)
     if rows and rows != manifest.rows:
         raise ConfigError(

@@ -62,6 +62,8 @@ class Written(WriterCommitMessage):
     """With ``guarantee=exactly_once``: nothing is sent yet."""
     batch: int = 0
     """Whose rows are staged."""
+    counted: bool = True
+    """It is one of several: a micro-batch, or the option ``batchId``."""
 
 
 def batch_writer(
@@ -104,7 +106,8 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
         """One attempt of each task has been chosen."""
         written = [each for each in messages if isinstance(each, Written)]
         if self._options.exactly_once and written:
-            send_batch(self._options, self._write_id, written[0].batch, staged_tasks(written))
+            first, tasks = written[0], staged_tasks(written)
+            send_batch(self._options, self._write_id, first.batch, tasks, counted=first.counted)
         self._forget()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -126,13 +129,13 @@ def staged_tasks(messages: Iterable[WriterCommitMessage | None]) -> list[StagedT
     return [each.staged for each in messages if isinstance(each, Written) and each.staged]
 
 
-def _batch_of(options: SinkOptions) -> int:
-    """Which of the writes of one id this is."""
+def _batch_of(options: SinkOptions) -> int | None:
+    """Which of the writes of one id this is; None: the only one."""
     if options.batch is not None:
         return options.batch
     context = TaskContext.get()
     in_foreach_batch = context.getLocalProperty(BATCH_ID) if context is not None else None
-    return int(in_foreach_batch or 0)
+    return int(in_foreach_batch) if in_foreach_batch else None
 
 
 def write_rows(
@@ -163,7 +166,8 @@ class _Task:
         self._loop = LoopThread.shared()
         self._instance = BrokerAccess(options.connection).instance()
         deliverer = self._deliverer = self._loop.run(new_deliverer(self._instance, options))
-        self._batch = _batch_of(options) if batch_id is None else int(batch_id)
+        number = _batch_of(options) if batch_id is None else int(batch_id)
+        self._batch, self._counted = number or 0, number is not None
         self._staged = self._stage(write_id, partition) if options.exactly_once else None
         self._outbox = self._staged or Outbox(
             self._loop.submit, deliverer.deliver, options.max_in_flight
@@ -202,7 +206,7 @@ class _Task:
     def finish(self) -> Written:
         totals = self._outbox.finish()
         staged = None if self._staged is None else self._staged.task
-        return Written(totals.rows, totals.frames, staged, self._batch)
+        return Written(totals.rows, totals.frames, staged, self._batch, self._counted)
 
     def close(self) -> None:
         """Nothing of a task that failed may arrive later than necessary."""

@@ -152,9 +152,11 @@ def test_a_write_that_is_done_is_none_with_more_rows(
     named = replace(options, write_id="w")
     assert send_batch(named, "w", 0, [staged(tmp_path, "T1")]) == 1
     with pytest.raises(ConfigError, match=r"done, with 1 rows, and this one has 2, none of which"):
-        send_batch(named, "w", 0, [staged(tmp_path, "T2", "T3")])
-    assert send_batch(named, "w", 0, [staged(tmp_path)]) == 1, "nothing is lost of no rows"
-    assert send_batch(named, "w", 0, [staged(tmp_path, "T4")]) == 1, "as it may be made anew"
+        send_batch(named, "w", 0, [staged(tmp_path, "T2", "T3")], counted=False)
+    no_rows, one, two = staged(tmp_path), staged(tmp_path, "T4"), staged(tmp_path, "T5", "T6")
+    assert send_batch(named, "w", 0, [no_rows], counted=False) == 1, "nothing is lost"
+    assert send_batch(named, "w", 0, [one], counted=False) == 1, "it may be made anew"
+    assert send_batch(named, "w", 0, [two]) == 1, "a micro-batch, whatever its plan makes now"
     assert world.stored == [b"T1"]
 
 
