@@ -30,7 +30,7 @@ def staging_writer(location: Path, **options: str) -> tuple[RocketMQArrowWriter,
 def test_a_write_that_nobody_can_repeat_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "send_batch", lambda *_: 0)
+    monkeypatch.setattr(sink, "send_batch", lambda *_, **__: 0)
     failed, written = staging_writer(tmp_path)
     done, too = staging_writer(tmp_path)
     failed.abort([written, None])
@@ -41,7 +41,7 @@ def test_a_write_that_nobody_can_repeat_leaves_nothing(
 def test_a_write_that_is_repeated_finds_what_it_has_staged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "send_batch", lambda *_: 0)
+    monkeypatch.setattr(sink, "send_batch", lambda *_, **__: 0)
     writer, written = staging_writer(tmp_path, writeId="w")
     writer.abort([written])
     writer.commit([written])
