@@ -121,6 +121,19 @@ def test_name_servers_that_disagree() -> None:
     assert said(*brokers, servers=servers[::-1]) == said(*brokers, servers=servers)
 
 
+def test_two_brokers_with_one_name() -> None:
+    """Each name server has the one that registered there last: none lacks a broker."""
+    servers = (
+        name_server(NS, ("a", 0, ADDRESS), ("b", 0, "10.0.0.5:10911")),
+        name_server(NS2, ("a", 0, SLAVE), ("b", 0, "10.0.0.5:10911")),
+    )
+    brokers = (broker(), broker("a", 0, SLAVE), broker("b", 0, "10.0.0.5:10911"))
+    assert said(*brokers, servers=servers) == [
+        f"WRONG broker a 0: {NS} says that it is at {ADDRESS}, {NS2} that it is at {SLAVE}"
+    ]
+    assert "two brokers have that name and id" in to_do(*brokers, servers=servers)
+
+
 def test_one_that_knows_no_broker_disagrees() -> None:
     empty = NameServer(Server(NS2), cluster=ClusterInfo())
     assert said(servers=(name_server(), empty)) == [

@@ -73,8 +73,22 @@ def _disagreement(seen: Seen, one: NameServer, other: NameServer) -> Iterator[Fi
             "names all of them",
         )
         return
+    twice = _addresses_of_one(known, known_there)
+    for (name, number), (here, there) in sorted(twice.items())[:MOST_LINES]:
+        yield wrong(
+            f"broker {name} {number}",
+            f"{one.server.address} says that it is at {here}, {other.server.address} that it is "
+            f"at {there}",
+            "look again in a minute: it may just have moved, or been elected. If it is still so, "
+            "two brokers have that name and id and take turns, messages seem lost and come twice: "
+            "stop one of them, or give it another brokerName or brokerId",
+        )
     for has, lacks in ((one, other), (other, one)):
-        missing = sorted(brokers_of(has.cluster) - brokers_of(lacks.cluster))
+        missing = sorted(
+            broker
+            for broker in brokers_of(has.cluster) - brokers_of(lacks.cluster)
+            if broker[:2] not in twice
+        )
         if len(missing) > MOST_LINES:
             yield wrong(
                 _place(lacks.server.address),
@@ -89,6 +103,18 @@ def _disagreement(seen: Seen, one: NameServer, other: NameServer) -> Iterator[Fi
                 f"{has.server.address} knows",
                 _registers_at(seen, address),
             )
+
+
+def _addresses_of_one(
+    known: set[tuple[str, int, str]], known_there: set[tuple[str, int, str]]
+) -> dict[tuple[str, int], tuple[str, str]]:
+    """Name and id of those that both know, each at another address."""
+    there = {(name, number): address for name, number, address in known_there}
+    return {
+        (name, number): (address, there[name, number])
+        for name, number, address in known
+        if there.get((name, number), address) != address
+    }
 
 
 def _registers_at(seen: Seen, address: str) -> str:
