@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ...client.admin import OffsetMove
 from ...client.admin.offset_reset import TO_THE_END
-from ...remoting.errors import ConsumerNotOnline
+from ...remoting.errors import BrokerError, ConsumerNotOnline, RemotingError, RocketMQError
 from ..cluster import ClusterView, GroupLook
 from ..door import Person
 from ..model.groups import (
@@ -26,6 +26,10 @@ from ..site import BadFormError, Form, Site
 from .overview import soon
 
 ROWS: Final = 50
+
+
+class PartlyMoved(RocketMQError):
+    """It failed after some queues of the group, perhaps: the text says what to do."""
 
 
 def add_to(site: Site) -> None:
@@ -124,10 +128,22 @@ async def reset(
     try:
         moved = await view.admin.reset_offsets(group, topic, at_ms)
     except ConsumerNotOnline:
-        done = await view.admin.move_offsets(group, topic, at_ms)
-        return "Nobody of the group is online; its offsets were moved.", done
+        return (
+            "Nobody of the group is online; its offsets were moved.",
+            await _moved(view, group, topic, at_ms),
+        )
     return (
         "The members were told; each goes on there and commits it within about ten seconds.",
         [move._replace(rollback_offset=moved.get(move.queue, move.rollback_offset))
          for move in before],
     )  # fmt: skip
+
+
+async def _moved(view: ClusterView, group: str, topic: str, at_ms: int) -> list[OffsetMove]:
+    try:
+        return await view.admin.move_offsets(group, topic, at_ms)
+    except (BrokerError, RemotingError) as error:
+        raise PartlyMoved(
+            f"{error}; some queues may have been moved before: the preview shows where the group "
+            "stands, moving it once more moves all of them"
+        ) from error

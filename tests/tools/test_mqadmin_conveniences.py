@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq import Admin, MessageQueue
+from aiorocketmq.remoting.errors import RequestTimeout
 from aiorocketmq.testing import LocalCluster
 from aiorocketmq.tools.mqadmin import catalog
 from aiorocketmq.tools.mqadmin.output import Layout, Output
@@ -129,6 +131,32 @@ def test_a_dry_run_moves_nothing(here: MqAdmin) -> None:
     assert [line.split()[2:] for line in kept.splitlines()[1:]] == [["3", "0", "3", "0"]] * 4, (
         "only back"
     )
+
+
+@pytest.mark.parametrize("line", ["resetOffsetByTime -s 0", "skipAccumulatedMessage"])
+def test_who_fails_in_the_middle_says_that_some_may_have_been_moved(
+    here: MqAdmin, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    asked, update = 0, Admin.update_consumer_offset
+
+    async def fails_the_third_time(
+        admin: Admin, group: str, queue: MessageQueue, offset: int
+    ) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise RequestTimeout("no answer in time")
+        await update(admin, group, queue, offset)
+
+    monkeypatch.setattr(Admin, "update_consumer_offset", fails_the_third_time)
+    failed = here(*line.split(), "-g", OFFLINE_GROUP, "-t", TOPIC)
+    assert failed.code == 1
+    assert failed.problem == (
+        f"mqadmin {line.split()[0]}: no answer in time; some queues of {TOPIC} may have been moved "
+        f"before: resetOffsetByTime --dry-run shows where {OFFLINE_GROUP} stands, the same command "
+        "once more moves all of them"
+    )
+    assert here(*line.split(), "-g", OFFLINE_GROUP, "-t", TOPIC).code == 0
 
 
 def test_topic_list_with_stats(here: MqAdmin) -> None:

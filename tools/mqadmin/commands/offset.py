@@ -10,7 +10,7 @@ import click
 
 from ....client.admin import Admin
 from ....client.admin.offset_reset import TO_THE_END, OffsetMove
-from ....remoting.errors import BrokerError, ConsumerNotOnline
+from ....remoting.errors import BrokerError, ConsumerNotOnline, RemotingError
 from ....remoting.protocol.codes import ResponseCode
 from ....remoting.protocol.message.message_queue import MessageQueue
 from ..command import BOOLEAN, TEXT, Time, command, topic_option
@@ -113,7 +113,7 @@ async def skip_accumulated_message(shell: Shell, group: str, topic: str, force: 
         try:
             moved = await _reset(admin, group, topic, TO_THE_END, force=force)
         except ConsumerNotOnline:
-            _print_moves(shell, await admin.move_offsets(group, topic, TO_THE_END, force=force))
+            _print_moves(shell, await _moved(admin, group, topic, TO_THE_END, force=force))
             return
     _print_moved(shell, moved)
 
@@ -154,7 +154,10 @@ async def _move(
     force: bool,
     dry_run: bool = False,
 ) -> None:
-    moves = await admin.move_offsets(group, topic, when, force=force, dry_run=dry_run)
+    if dry_run:
+        moves = await admin.move_offsets(group, topic, when, force=force, dry_run=True)
+    else:
+        moves = await _moved(admin, group, topic, when, force=force)
     shell.out.line(
         f"rollback consumer offset by specified consumerGroup[{group}], topic[{topic}], "
         f"force[{boolean(force)}], "
@@ -162,6 +165,19 @@ async def _move(
         f"timestamp(long)[{when}]{' (dry run: nothing is changed)' if dry_run else ''}"
     )
     _print_moves(shell, moves)
+
+
+async def _moved(
+    admin: Admin, group: str, topic: str, when: int, *, force: bool
+) -> list[OffsetMove]:
+    """Queue by queue: who fails in the middle leaves the group half moved."""
+    try:
+        return await admin.move_offsets(group, topic, when, force=force)
+    except (BrokerError, RemotingError) as error:
+        raise CommandFailed(
+            f"{error}; some queues of {topic} may have been moved before: resetOffsetByTime "
+            f"--dry-run shows where {group} stands, the same command once more moves all of them"
+        ) from error
 
 
 def _print_moves(shell: Shell, moves: Iterable[OffsetMove]) -> None:
