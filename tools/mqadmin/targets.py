@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ...client.admin import Admin, Member
-from ...remoting.errors import RocketMQError
-from .shell import Shell, WrongUsage
+from ...remoting.errors import BrokerError, RemotingError, RocketMQError
+from .shell import CommandFailed, Shell, WrongUsage
 
 NEEDED: Final = "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"
 
@@ -73,3 +74,19 @@ async def each(
             shell.warn(error)
         else:
             yield address
+
+
+@contextmanager
+def every_name_server(admin: Admin) -> Iterator[None]:
+    """For what is told to all of them, and fails with the error of the last that failed: those that
+    took it have it."""
+    try:
+        yield
+    except (BrokerError, RemotingError) as error:
+        count = len(admin.name_server_addresses)
+        if count == 1:
+            raise
+        raise CommandFailed(
+            f"{error}; each of the {count} name servers was told, and this is the last that "
+            "failed: they may not say the same now, so run the command again when all answer"
+        ) from error

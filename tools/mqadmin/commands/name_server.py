@@ -12,7 +12,7 @@ from ....remoting.errors import RocketMQError
 from ..command import TEXT, command
 from ..java_text import hash_order
 from ..shell import Shell
-from ..targets import each
+from ..targets import each, every_name_server
 
 
 @command("updateKvConfig")
@@ -21,7 +21,8 @@ from ..targets import each
 @click.option("-v", "--value", required=True, type=TEXT, help="Its new value")
 async def update_kv_config(shell: Shell, namespace: str, key: str, value: str) -> None:
     async with shell.admin(brokers=False) as admin:
-        await admin.put_kv_config(namespace, key, value)
+        with every_name_server(admin):
+            await admin.put_kv_config(namespace, key, value)
     shell.out.line("create or update kv config to namespace success.")
 
 
@@ -30,7 +31,8 @@ async def update_kv_config(shell: Shell, namespace: str, key: str, value: str) -
 @click.option("-k", "--key", required=True, type=TEXT, help="The key in it")
 async def delete_kv_config(shell: Shell, namespace: str, key: str) -> None:
     async with shell.admin(brokers=False) as admin:
-        await admin.delete_kv_config(namespace, key)
+        with every_name_server(admin):
+            await admin.delete_kv_config(namespace, key)
     shell.out.line("delete kv config from namespace success.")
 
 

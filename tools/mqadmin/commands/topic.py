@@ -30,7 +30,7 @@ from ..command import (
 from ..java_text import cut, hash_order, millis_text, topic_config_text
 from ..output import Layout, Output
 from ..shell import CommandFailed, Shell, WrongUsage
-from ..targets import each, masters_in
+from ..targets import each, every_name_server, masters_in
 
 QUEUE_NUMS: Final = 8
 DASHES: Final = 158
@@ -184,7 +184,8 @@ async def delete_everywhere(
     if not shell.failed:
         shell.out.line(f"delete topic [{topic}] from cluster [{cluster}] success.")
     if deleted:
-        await admin.delete_topic_in_name_servers(topic, cluster)
+        with every_name_server(admin):
+            await admin.delete_topic_in_name_servers(topic, cluster)
         shell.out.line(f"delete topic [{topic}] from NameServer success.")
 
 
@@ -258,10 +259,12 @@ async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: s
                 raise CommandFailed(f"the topic {topic} has no order configuration")
             shell.out.text(f"get orderConf success. topic=[{topic}], orderConf=[{found}] ")
         elif method == "put":
-            await admin.set_order_config(topic, order_conf or "")
+            with every_name_server(admin):
+                await admin.set_order_config(topic, order_conf or "")
             shell.out.text(f"update orderConf success. topic=[{topic}], orderConf=[{order_conf}]")
         else:
-            await admin.delete_order_config(topic)
+            with every_name_server(admin):
+                await admin.delete_order_config(topic)
             shell.out.text(f"delete orderConf success. topic=[{topic}]")
 
 
