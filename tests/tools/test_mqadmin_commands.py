@@ -321,6 +321,27 @@ def test_cluster_list_says_which_brokers_were_lost(
     assert admin("clusterList", *options).err == ""
 
 
+@pytest.mark.parametrize("options", [[], ["-m"], ["--json"]])
+def test_cluster_list_says_which_brokers_have_no_master(
+    admin: MqAdmin, cluster: LocalCluster, options: list[str]
+) -> None:
+    with registered(cluster, "broker-a", 1):
+        printed = admin("clusterList", *options)
+    assert printed.err.splitlines()[1:] == [
+        "mqadmin clusterList: the broker broker-a has no master at present: its queues can be read "
+        "and not written"
+    ], "behind the line that it does not answer; broker-g has one"
+    forget(admin, "broker-a")
+
+
+def forget(admin: MqAdmin, broker_name: str) -> None:
+    """The name server has seen that its connection ended, and remembers it no more."""
+    deadline = time.monotonic() + PATIENCE_S
+    while "is lost" not in admin("clusterList").err and time.monotonic() < deadline:
+        time.sleep(0.02)
+    admin("deleteKvConfig", "-s", "LOST_BROKERS", "-k", broker_name)
+
+
 def test_cluster_list_with_a_broker_that_does_not_answer(
     admin: MqAdmin, cluster: LocalCluster, dead_broker: str
 ) -> None:
@@ -640,6 +661,32 @@ def test_a_name_server_that_is_away_keeps_no_other_one_from_its_turn(
     assert "productEnvName                                    =  x\n" in (
         mqadmin("getNamesrvConfig", "-n", alive).out
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "updateKvConfig -s oper -k key -v value",
+        "deleteKvConfig -s oper -k key",
+        "updateOrderConf -t Ordered -m put -v broker-g:1",
+        "updateOrderConf -t Ordered -m delete",
+    ],
+)
+def test_what_all_name_servers_are_told_may_be_true_of_some(
+    mqadmin: MqAdmin, cluster: LocalCluster, line: str
+) -> None:
+    alive = cluster.namesrv_address
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+        printed = mqadmin(*line.split(), "-n", f"{dead};{alive}")
+    assert printed.code == 1
+    assert f"cannot connect to {dead}" in printed.problem
+    assert printed.problem.endswith(
+        "each of the 2 name servers was told, and this is the last that failed: they may not say "
+        "the same now, so run the command again when all answer"
+    )
+    assert mqadmin(*line.split(), "-n", alive).code == 0
 
 
 @pytest.mark.parametrize("name", ["exportMetadata", "exportConfigs", "exportMetrics"])

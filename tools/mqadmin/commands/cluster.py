@@ -60,10 +60,20 @@ async def cluster_list(shell: Shell, more: bool, interval: float | None) -> None
         while True:
             members = await admin.members()
             await (_print_totals if more else _print_base)(shell, admin, members)
+            _tell_of_those_without_a_master(shell, members)
             await _tell_of_the_lost(shell, admin, members)
             if interval is None:
                 return
             await asyncio.sleep(interval)
+
+
+def _tell_of_those_without_a_master(shell: Shell, members: list[Member]) -> None:
+    """On standard error as well: a row that is not there is easily overlooked."""
+    having = {member.broker_name for member in members if member.is_master}
+    for name in sorted({member.broker_name for member in members} - having):
+        shell.tell(
+            f"the broker {name} has no master at present: its queues can be read and not written"
+        )
 
 
 async def _tell_of_the_lost(shell: Shell, admin: Admin, members: list[Member]) -> None:
