@@ -257,7 +257,7 @@ ALERTS: Final = (
         "Messages of {{ $labels.consumer_group }} went to its dead letter queue",
         "Its consumers failed with them 16 times, or gave them back for good.",
         "`mqadmin consumeMessage -t %DLQ%GROUP` shows them; their consumers' log why. Mend it, "
-        "then send them again.",
+        "then send them again: docs/nights.md, Dead letters.",
     ),
     Alert(
         "RocketMQClockOff",
