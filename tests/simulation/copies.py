@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -71,11 +72,11 @@ def _where_both_begin(copy: MessageStore, store: MessageStore, place: Place) -> 
 def _only_numbers(
     ends: list[tuple[int, int]], found: Iterable[dict[Place, MessageExt]], queue: Place
 ) -> bool:
-    """They begin alike, and what one of them has more at its end are numbers of messages that both
-    have lost, which are not given again."""
-    low, high = sorted(end for _, end in ends)
-    more = {queue._replace(offset=number) for number in range(low, high)}
-    return ends[0][0] == ends[1][0] and not any(more & each.keys() for each in found)
+    """What one of them has more, at its begin or its end, are numbers of messages that both have
+    lost, which are not given again."""
+    numbers = (range(*sorted(side)) for side in zip(*ends, strict=True))
+    more = {queue._replace(offset=number) for number in chain(*numbers)}
+    return not any(more & each.keys() for each in found)
 
 
 def expired_at_any(world: World, name: str, place: Place) -> bool:
