@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from . import hangs, orphans
+from . import hangs, memory_files, orphans
 
 os.environ.setdefault(
     "OPENBLAS_NUM_THREADS", "1"
@@ -28,6 +29,9 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("TEST_SIZE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+FILES = pytest.StashKey[Path | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(hangs)
     orphans.watch()
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker:  # those of ``-n`` have what this process has
+        config.stash[FILES] = memory_files.in_memory()
     if worker and config.args == config.getini("testpaths"):
         left_out = [
             Path(path).resolve() for path in config.getoption("ignore") or ()
@@ -69,6 +75,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(5000, 20, 20)
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """What tests that pass leave is no use to anybody."""
+    if (files := terminalreporter.config.stash.get(FILES, None)) is None:
+        return
+    if exitstatus:
+        terminalreporter.line(f"files of tests that failed, until the next run begins: {files}")
+    else:
+        shutil.rmtree(files, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)
