@@ -45,6 +45,7 @@ def test_what_a_dead_process_left_is_done_by_another_one(
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
     }
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # most of what a process costs
     command = [
         "-m",
         "pytest",
@@ -55,6 +56,8 @@ def test_what_a_dead_process_left_is_done_by_another_one(
         str(tmp_path),
         "-p",
         "no:cacheprovider",
+        "-p",
+        "xdist",
         f"-n{workers}",
     ]
     done = subprocess.run(
