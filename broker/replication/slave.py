@@ -146,8 +146,13 @@ class ReplicationClient:
             await asyncio.get_running_loop().create_connection(
                 lambda: link, host, port, ssl=tls, ssl_handshake_timeout=patience
             )
+        except ConnectionRefusedError as error:
+            raise OSError(
+                "connection refused (nothing listens there; unless the master is down, look at its "
+                "brokerIP2 and haListenPort)"
+            ) from error
         except (ssl.SSLError, ConnectionError) as error:
-            if tls is None or isinstance(error, ConnectionRefusedError):
+            if tls is None:
                 raise
             raise OSError(
                 f"{error or 'closed'}; this end speaks TLS, as tls.server.mode=enforcing demands: "

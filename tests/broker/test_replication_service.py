@@ -484,9 +484,20 @@ def test_a_master_that_cannot_be_followed_is_tried_ever_more_seldom(tmp_path: Pa
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("host", ["mq..example", "x" * 64, "a\0b"], ids=ascii)
-def test_a_master_at_what_is_no_host_ends_no_slave(tmp_path: Path, host: str) -> None:
-    """Name servers tell what whoever registered has said."""
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("mq..example", "mq..example"),
+        ("x" * 64, "x" * 64),
+        ("a\0b", ""),
+        ("127.0.0.1", "look at its brokerIP2 and haListenPort"),
+    ],
+    ids=ascii,
+)
+def test_a_master_at_what_is_no_host_ends_no_slave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str, told: str
+) -> None:
+    """Name servers tell what whoever registered has said, and masters of a wrong port."""
 
     async def verified(_address: str) -> None: ...
 
@@ -496,13 +507,14 @@ def test_a_master_at_what_is_no_host_ends_no_slave(tmp_path: Path, host: str) ->
         client = ReplicationClient(
             store, ReplicationSettings(), ManualClock(), verified, lost=lost.set
         )
-        client.follow(f"{host}:10912")
+        client.follow(f"{host}:1")
         running = asyncio.create_task(client.run())
         await asyncio.wait(
             {running, waited := asyncio.create_task(lost.wait())}, return_when="FIRST_COMPLETED"
         )
         assert waited.done()
         assert not running.done()
+        assert told in caplog.text
         running.cancel()
         store.close()
 
