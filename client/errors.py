@@ -93,10 +93,15 @@ class RetryLater(Exception):
     """Raised by a handler to have a message again without an error in the log.
 
     ``delay_level`` 1..18 chooses the delay, 0 the rising one (10 s, 30 s, 1 min, ...), -1 the dead
-    letter queue at once.
+    letter queue at once. Raises ``ConfigError`` for what is no level.
     """
 
     def __init__(self, delay_level: int = 0) -> None:
+        if type(delay_level) is not int or delay_level < -1:
+            raise ConfigError(
+                "RetryLater takes a delay level, no seconds: 1 (1 s) to 18 (2 h), 0 for the rising "
+                f"delay, -1 for the dead letter queue, not {delay_level!r}"
+            )
         super().__init__(delay_level)
         self.delay_level = delay_level
 
@@ -104,9 +109,11 @@ class RetryLater(Exception):
 class SuspendQueue(Exception):
     """Raised by the handler of an ordered consumer to have its message again, without an error in
     the log, after so many ``seconds`` (0.01 to 30; default: the consumer's ``suspend_queue``).
-    Nothing of the queue is consumed meanwhile."""
+    Nothing of the queue is consumed meanwhile. Raises ``ConfigError`` for what are no seconds."""
 
     def __init__(self, seconds: float | None = None) -> None:
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
+            raise ConfigError(f"SuspendQueue takes seconds, 0.01 to 30, not {seconds!r}")
         super().__init__(seconds)
         self.seconds = seconds
 

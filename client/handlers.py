@@ -27,6 +27,11 @@ BatchHandler = Callable[[list[MessageExt]], Awaitable[object] | object]
 """The same for several messages, which are consumed together or come again together."""
 
 
+LONGEST_SUSPEND_S: Final = 30.0
+"""A queue of an ordered consumer is suspended for no longer."""
+USUAL_DELAY_LEVELS: Final = 18
+"""So many a broker has, unless it was told others."""
+
 Call = Callable[[list[MessageExt]], Awaitable[object]]
 """Gives messages to the user's function, and raises what it raises."""
 
@@ -100,14 +105,43 @@ def verdict(
         outages.occurs(
             log,
             ("handler", group, type(error).__name__, _place_of(error)),
-            "handler failed group=%s first of %d messages=%r",
+            "handler failed group=%s reconsume_times=%d first of %d messages=%r",
             group,
+            messages[0].reconsume_times,
             len(messages),
             messages[0],
             level=logging.ERROR,
             exc_info=error,
         )
     return error
+
+
+def tell_unheeded(error: BaseException, group: str, outages: Outages, *, ordered: bool) -> None:
+    """In the log: how long the handler wanted to wait, where it is another time that is waited
+    for."""
+    level = error.delay_level if isinstance(error, RetryLater) else 0
+    seconds = error.seconds if isinstance(error, SuspendQueue) else None
+    if ordered and level > 0:
+        why = (
+            f"RetryLater({level}): with ordered=True a level says nothing, the queue waits for "
+            "suspend_queue seconds; SuspendQueue(seconds) for others"
+        )
+    elif ordered and seconds is not None and seconds > LONGEST_SUSPEND_S:
+        why = f"SuspendQueue({seconds:g}): a queue waits for {LONGEST_SUSPEND_S:g} s at most"
+    elif not ordered and level > USUAL_DELAY_LEVELS:
+        why = (
+            f"RetryLater({level}): that is a level, no seconds, and brokers have "
+            f"{USUAL_DELAY_LEVELS} of them unless messageDelayLevel has more; one above the last "
+            "means the last, 2 h"
+        )
+    elif not ordered and seconds is not None:
+        why = (
+            f"SuspendQueue({seconds:g}): without ordered=True no queue waits, the message comes "
+            "again as after RetryLater(), the first time after 10 s; RetryLater(1) is 1 s"
+        )
+    else:
+        return
+    outages.occurs(log, ("unheeded", group, type(error)), why + " group=%s", group)
 
 
 def _place_of(error: BaseException) -> tuple[str, int] | None:

@@ -14,7 +14,7 @@ from ...remoting.outages import Outages
 from ...remoting.protocol.message.retries import FIRST_DELAY_LEVEL
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
-from ..handlers import Call, delay_level_of, settle, verdict
+from ..handlers import Call, delay_level_of, settle, tell_unheeded, verdict
 from .backlog import Backlog
 from .owned_queue import OwnedQueue, Work
 from .process_queue import ProcessQueue
@@ -140,6 +140,8 @@ class ConcurrentConsumption:
         """Let the broker bring them again; those it does not take are tried again here, and hold
         the offset meanwhile."""
         kept: list[MessageExt] = []
+        if self._send_back is not None:
+            tell_unheeded(failure, self._group, self._outages, ordered=False)
         for message in messages:
             if self._send_back is None:
                 self._outages.occurs(

@@ -16,7 +16,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet, happens_within
 from ..errors import SuspendQueue
-from ..handlers import Call, delay_level_of, failure_of
+from ..handlers import LONGEST_SUSPEND_S, Call, delay_level_of, failure_of, tell_unheeded
 from .backlog import Backlog
 from .consumption import FAIR_SHARE
 from .owned_queue import OwnedQueue
@@ -26,7 +26,6 @@ log: Final = logging.getLogger(__name__)
 LOCK_RETRY_DELAY = 3.0
 LEAVE_TIMEOUT = 1.0
 _MIN_SUSPEND = 0.01
-_MAX_SUSPEND = 30.0
 
 HoldsLock = Callable[[MessageQueue], Awaitable[bool]]
 """Whether the queue is ours alone at present; may ask the broker for it."""
@@ -174,11 +173,14 @@ class OrderedConsumption:
         if process_queue.dropped:
             return None
         owned.finish(process_queue, [message for message in messages if message not in again])
-        if not again:
+        if failure is None or not again:
             return None
+        tell_unheeded(failure, self._group, self._outages, ordered=True)
         waiting.extendleft(reversed(again))
         wanted = failure.seconds if isinstance(failure, SuspendQueue) else None
-        return min(max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), _MAX_SUSPEND)
+        return min(
+            max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), LONGEST_SUSPEND_S
+        )
 
     async def _to_come_again(
         self, messages: list[MessageExt], failure: BaseException

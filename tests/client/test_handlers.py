@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from aiorocketmq.client.consumer.consume_hooks import ConsumeHooks
-from aiorocketmq.client.errors import RetryLater
+from aiorocketmq.client.errors import ConfigError, RetryLater, SuspendQueue
 from aiorocketmq.client.handlers import Handler, failure_of
 from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from ..floods import told
 from ..sim import ManualClock
+from .consumer.test_ordered_consumption import Scene as OrderedScene
 from .consumer.test_ordered_consumption import messages_of
 from .consumer.test_owned_queue import pulled
 from .consumer.test_push_consumer import Scene
@@ -120,3 +121,62 @@ def test_a_handler_may_use_up_the_list_that_it_gets(fails: bool) -> None:
         assert [offset for offset, _ in scene.given_back] == ([5, 6, 7] if fails else [])
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("level", [30.0, "3", True, -2, None])
+def test_what_is_no_delay_level(level: Any) -> None:
+    with pytest.raises(ConfigError, match=r"RetryLater takes a delay level, no seconds: .*, not "):
+        RetryLater(level)
+
+
+@pytest.mark.parametrize("seconds", ["5", -1, float("nan")])
+def test_what_are_no_seconds(seconds: Any) -> None:
+    with pytest.raises(ConfigError, match=r"SuspendQueue takes seconds, 0\.01 to 30, not "):
+        SuspendQueue(seconds)
+
+
+@pytest.mark.parametrize(
+    ("ordered", "failure", "text"),
+    [
+        (False, RetryLater(19), "RetryLater(19): that is a level, no seconds, and brokers have 18"),
+        (False, RetryLater(18), None),
+        (False, SuspendQueue(0.5), "SuspendQueue(0.5): without ordered=True no queue waits, the "),
+        (False, SuspendQueue(), None),
+        (True, RetryLater(4), "RetryLater(4): with ordered=True a level says nothing, the queue "),
+        (True, RetryLater(), None),
+        (True, SuspendQueue(100), "SuspendQueue(100): a queue waits for 30 s at most"),
+        (True, SuspendQueue(30), None),
+    ],
+)
+def test_a_wish_that_is_not_heeded_is_told_once(
+    caplog: pytest.LogCaptureFixture, ordered: bool, failure: BaseException, text: str | None
+) -> None:
+    """How long to wait: the consumer takes another time."""
+
+    async def main() -> None:
+        scene: Any = OrderedScene(queues=2) if ordered else Scene()
+        scene.failing = lambda _: failure
+        for number, owned in enumerate(scene.owned if ordered else [scene.owned]):
+            owned.put(pulled(5, 6, following=7)._replace(messages=messages_of(number, 5, 6)))
+        await scene.work_until(lambda: len(scene.handled if ordered else scene.given_back) == 2)
+
+    asyncio.run(main())
+    found = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(found) == (text is not None)
+    assert all(each.startswith(text or "") and each.endswith(" group=g") for each in found)
+
+
+def test_a_handler_that_fails_is_told_with_the_number_of_the_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        messages = messages_of(0, 7)
+        messages[0].reconsume_times = 2
+        await failure_of(fails_at_all, messages, "g", Outages(ManualClock()))
+
+    asyncio.run(main())
+    assert "handler failed group=g reconsume_times=2 first of 1 messages=" in caplog.text
+
+
+async def fails_at_all(_messages: list[MessageExt]) -> None:
+    raise LookupError
