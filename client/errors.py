@@ -26,9 +26,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from ..remoting.errors import BrokerError, RocketMQError
+from ..remoting.errors import BrokerError, RocketMQError, TooManyRequestsError
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.message.properties import MessageError as _ProtocolMessageError
 from ..remoting.protocol.record.decode import MessageExt
@@ -133,6 +133,15 @@ class Attempt(NamedTuple):
         return f"{where} after {self.seconds:.3f} s: {self.error}"
 
 
+_NO_ATTEMPT: Final = (
+    "no attempt was possible in the time given: perhaps too many sends were begun at once, or "
+    "something blocks the event loop"
+)
+_FEWER: Final = (
+    "send fewer at a time (lists, accumulate, a semaphore), or give them more send_timeout"
+)
+
+
 class SendFailed(RocketMQError):
     """No broker took the message within the allowed attempts; ``attempts`` tells of each.
 
@@ -144,7 +153,9 @@ class SendFailed(RocketMQError):
         self, topic: str, attempts: tuple[Attempt, ...], told: str = "", *, in_doubt: bool = True
     ) -> None:
         """``told`` is the end of the text."""
-        what = "; ".join(map(str, attempts)) or "no attempt was possible in the time given"
+        what = "; ".join(map(str, attempts)) or _NO_ATTEMPT
+        if not told and (not attempts or isinstance(attempts[-1].error, TooManyRequestsError)):
+            told = _FEWER
         super().__init__(f"sending to {topic} failed: {what}{'; ' if told else ''}{told}")
         self.topic = topic
         self.attempts = attempts
