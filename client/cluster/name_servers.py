@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import random
+import ssl
 from collections.abc import Sequence
 from typing import Final
 
-from ...remoting.errors import ConnectError, RemotingError
+from ...remoting.errors import ConnectError, ConnectionLostError, RemotingError
 from ...remoting.outages import Outages
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import Record
@@ -32,6 +33,11 @@ _NO_NAME_SERVER: Final = (
     "9876 unless it was told another"
 )
 
+_PERHAPS_TLS: Final = (
+    "it has answered nothing so far: perhaps it speaks TLS and tls= is not given, or the other way "
+    "round; mqdoctor says which"
+)
+
 
 class NameServers:
     """The name servers of one cluster and which of them is asked at present."""
@@ -48,6 +54,7 @@ class NameServers:
         self._remoting = remoting
         self._outages = Outages(remoting.clock)
         self._current = 0
+        self._answered: set[str] = set()
 
     @property
     def current(self) -> str:
@@ -103,11 +110,16 @@ class NameServers:
                 if unknown and code in _ALWAYS_KNOWN:
                     raise ConnectError(_NO_NAME_SERVER)
                 self._outages.works((address,))
+                self._answered.add(address)
                 return answer
             except RemotingError as error:
-                failures.append(f"{address}: {error}")
+                perhaps_tls = address not in self._answered and _was_cut(error)
+                text = f"{error}; {_PERHAPS_TLS}" if perhaps_tls else str(error)
+                failures.append(f"{address}: {text}")
                 self._leave(address)
                 if position + 1 == count and not isinstance(error, ConnectError):
+                    if perhaps_tls:
+                        raise ConnectionLostError(text) from error
                     raise
         raise ConnectError("no name server answers; " + "; ".join(failures))
 
@@ -137,3 +149,10 @@ class NameServers:
             self._outages.fails(
                 log, (address,), "name server changed from=%s to=%s", address, self.current
             )
+
+
+def _was_cut(error: RemotingError) -> bool:
+    """The connection, or the handshake of TLS, was ended by the other side."""
+    return isinstance(error, ConnectionLostError) or isinstance(
+        error.__context__, (ssl.SSLEOFError, ConnectionResetError, ConnectionAbortedError)
+    )
