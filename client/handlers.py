@@ -15,6 +15,7 @@ from typing import Any, Final
 from ..remoting.outages import Outages
 from ..remoting.protocol.record.decode import MessageExt
 from .errors import DeserializationError, RetryLater, SuspendQueue
+from .usage_errors import is_async
 from .user_code import UserCode
 from .user_threads import UserThreads
 
@@ -141,7 +142,7 @@ def tell_unheeded(error: BaseException, group: str, outages: Outages, *, ordered
         )
     else:
         return
-    outages.occurs(log, ("unheeded", group, type(error)), why + " group=%s", group)
+    outages.occurs(log, ("unheeded", group, type(error).__name__), why + " group=%s", group)
 
 
 def _place_of(error: BaseException) -> tuple[str, int] | None:
@@ -185,11 +186,3 @@ class Handler:
 
 async def _in_thread(threads: UserThreads, function: Callable[[Any], Any], what: Any) -> object:
     return await awaited(await threads.call(function, what))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await: a coroutine function, or an object whose
-    ``__call__`` is one."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  (not a question of being callable)
-    )

@@ -27,8 +27,8 @@ from ..remoting.protocol.message.compression import CompressionUnavailable
 from ..remoting.protocol.message.message import Message
 from ..remoting.protocol.record.decode import MessageExt
 from .errors import ConfigError, DeserializationError, SerializationError
-from .handlers import MessageHandler, is_async
-from .usage_errors import check_handler
+from .handlers import MessageHandler
+from .usage_errors import check_handler, is_async
 from .user_code import UserCode
 
 __all__ = ["CONTENT_TYPE", "JsonSerializer", "MsgpackSerializer", "Serializer", "ValueHandler"]

@@ -4,9 +4,9 @@ has failed already. Pure."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..remoting.protocol.message.message import Message
 from ..remoting.protocol.message.message_queue import MessageQueue
@@ -15,9 +15,12 @@ from .errors import ConfigError
 
 __all__ = [
     "check_handler",
+    "check_plain",
+    "check_several",
     "checked_group",
     "checked_topic",
     "chosen",
+    "is_async",
     "message_problem",
     "positive",
     "queue_problem",
@@ -74,11 +77,36 @@ def chosen(name: str, value: E, kind: type[E]) -> E:
     return value
 
 
-def check_handler(handler: object, what: str, *, arguments: int = 1) -> None:
+def check_several(name: str, values: object) -> None:
+    """Raises ``ConfigError`` for the value of an option that is not a list, a tuple or the like."""
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
+        raise ConfigError(f"{name} is a list, perhaps of one, not {_shown(values)}")
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await: a coroutine function, or an object whose
+    ``__call__`` is one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  (not a question of being callable)
+    )
+
+
+def check_plain(what: str, function: Any) -> None:
+    """Raises ``ConfigError`` for an ``async def``, which nobody would await."""
+    if is_async(function):
+        raise ConfigError(
+            f"{what} is a plain function, which nobody awaits: def, not async def, for "
+            f"{_shown(function)}"
+        )
+
+
+def check_handler(
+    handler: object, what: str, *, arguments: int = 1, role: str = "a handler"
+) -> None:
     """Raises ``ConfigError`` when it cannot be called with so many arguments: every message would
     fail, and end as a dead letter."""
     if not callable(handler):
-        raise ConfigError(f"a handler is a function that takes {what}, not {_shown(handler)}")
+        raise ConfigError(f"{role} is a function that takes {what}, not {_shown(handler)}")
     try:
         signature = inspect.signature(handler)
     except ValueError:  # some builtins have none
@@ -88,7 +116,7 @@ def check_handler(handler: object, what: str, *, arguments: int = 1) -> None:
     except TypeError as error:
         name = getattr(handler, "__name__", type(handler).__name__)
         raise ConfigError(
-            f"a handler is called with {what} and nothing else, {name}{signature}: {error}"
+            f"{role} is called with {what} and nothing else, {name}{signature}: {error}"
         ) from None
 
 

@@ -191,6 +191,11 @@ class ClientInstance(Startable):
     def running(self) -> bool:
         return self._state == "running"
 
+    @property
+    def stopped(self) -> bool:
+        """It was running, and will not run again."""
+        return self._state == "stopped"
+
     def check_loop(self) -> None:
         """Raises ``ClientStateError`` on another event loop than that of ``start``: asyncio itself
         only says that some future is attached to another loop, or that one is closed."""

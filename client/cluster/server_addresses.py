@@ -46,6 +46,10 @@ def split_addresses(given: str | Sequence[str]) -> Sequence[str]:
 
 def _checked(text: str) -> str:
     address = text.strip()
+    if "," in address:
+        raise ConfigError(
+            f"several name servers are joined by ;, as in 'a:9876;b:9876', not {address[:200]!r}"
+        )
     if address.startswith(
         ("http://", "https://")
     ):  # so are addresses of a cloud written; the protocol is ours all the same

@@ -30,6 +30,7 @@ from ..errors import RetryLater, SuspendQueue
 from ..handlers import Call, is_cancelled
 from ..producer.trace import ConsumeTracer
 from ..producer.trace_records import ConsumeOutcome
+from ..usage_errors import check_plain
 from ..user_code import UserCode
 
 __all__ = ["ConsumeContext", "ConsumeHook", "ConsumeOutcome", "FilterHook"]
@@ -93,6 +94,10 @@ class ConsumeHooks:
         consume_timeout: float,
         client_id: str = "",
     ) -> None:
+        """Raises ``ConfigError`` for a hook that would have to be awaited."""
+        for hook in hooks:
+            for name in ("before_consume", "after_consume"):
+                check_plain(f"{name} of a hook", getattr(hook, name, None))
         self._group = group
         self._client_id = client_id
         self._hooks = tuple(hooks)

@@ -3,18 +3,21 @@ clients take: ``client/options.py``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
+from types import NoneType
 
 from ...remoting.protocol.bodies.heartbeat import MessageModel
 from ...remoting.protocol.commands.pull import PullSysFlag
 from ..cluster.instance import ClientInstance
+from ..errors import ConfigError
+from ..handlers import LONGEST_SUSPEND_S
 from ..offsets.local_offsets import LocalOffsets
 from ..offsets.start_offset import StartFrom
 from ..options import ClientOptions, Settings
 from ..producer.trace import ConsumeTracer, trace_topic
-from ..usage_errors import chosen
+from ..usage_errors import check_plain, check_several, chosen, number
 from .consume_hooks import ConsumeHook, FilterHook
 from .owned_queue import CacheLimits, checked_limits
 from .pulling import PullSettings
@@ -36,7 +39,7 @@ class ConsumerOptions(ClientOptions, total=False):
     pull_batch: int
     suspend: float
     commit_interval: float
-    offset_folder: Path | None
+    offset_folder: str | os.PathLike[str] | None
     allocate: AllocateStrategy
     trace: bool | str
     filters: Sequence[FilterHook]
@@ -79,7 +82,7 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
     pull_batch: int = 32
     suspend: float = 15.0
     commit_interval: float = 5.0
-    offset_folder: Path | None = None
+    offset_folder: str | os.PathLike[str] | None = None
     allocate: AllocateStrategy = averagely
     trace: bool | str = False
     filters: Sequence[FilterHook] = ()
@@ -90,6 +93,11 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
         chosen("model", self.model, MessageModel)
         self.require_counts("pull_batch")
         self.require_positive("commit_interval")
+        if not isinstance(self.offset_folder, (str, os.PathLike, NoneType)):
+            raise ConfigError(f"offset_folder is a path, not {self.offset_folder!r}")
+        check_several("filters", self.filters)
+        for each in self.filters:
+            check_plain("a filter", each)
 
     @property
     def broadcasting(self) -> bool:
@@ -132,6 +140,18 @@ class PushConsumerSettings(ConsumerSettings, frozen=True, kw_only=True):
         super().__post_init__()
         self.require_counts("concurrency", "batch_size")
         self.require_positive("consume_timeout", "suspend_queue")
+        check_several("hooks", self.hooks)
+        if number("stop_timeout", self.stop_timeout) < 0:
+            raise ConfigError(f"stop_timeout must be 0 or more, not {self.stop_timeout!r}")
+        if number("max_reconsume_times", self.max_reconsume_times) < -1:
+            raise ConfigError(
+                "max_reconsume_times is 0 or more, or -1 for the usual (16, with ordered without "
+                f"end), not {self.max_reconsume_times!r}"
+            )
+        if self.suspend_queue > LONGEST_SUSPEND_S:
+            raise ConfigError(
+                f"suspend_queue is {LONGEST_SUSPEND_S:g} s at most, not {self.suspend_queue!r}"
+            )
 
     @property
     def cache_limits(self) -> CacheLimits:

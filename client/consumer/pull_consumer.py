@@ -41,7 +41,14 @@ from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
 from ..offsets.start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from ..options import settings_of, takes
 from ..program import Program, current_program
-from ..usage_errors import checked_group, checked_offsets, checked_queues, checked_topic, number
+from ..usage_errors import (
+    checked_group,
+    checked_offsets,
+    checked_queues,
+    checked_topic,
+    number,
+    positive,
+)
 from ..user_code import UserCode
 from .group_member import GroupMember
 from .options import PullConsumerOptions, PullConsumerSettings
@@ -313,6 +320,7 @@ class PullConsumer(Startable):
         """
         self._check_reading()
         number("timeout", timeout)
+        positive("max_messages", max_messages)
         self.mark_done()
         if not self._streams.ready and not await self._wait(timeout):
             return []

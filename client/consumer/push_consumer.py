@@ -43,7 +43,7 @@ from ...remoting.protocol.message.topic_names import is_retry_topic, retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ..cluster.instance import ClientInstance, instance_for
-from ..errors import ClientStateError
+from ..errors import ClientStateError, ConfigError
 from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
@@ -184,7 +184,12 @@ class PushConsumer(Startable):
     def on_value(self, serializer: Serializer[T]) -> Callable[[ValueHandler[T]], ValueHandler[T]]:
         """Decorator: the handler for single messages, called with the value that the serializer
         reads and with the message that it came in. A body that cannot be read is a dead letter at
-        once. Raises ``ConfigError`` for what cannot be a handler."""
+        once. Raises ``ConfigError`` for what cannot be a handler, and without serializer."""
+        if not isinstance(serializer, Serializer):
+            raise ConfigError(
+                "on_value takes a serializer, as in @consumer.on_value(JsonSerializer(Order)), "
+                f"not {serializer!r}"
+            )
 
         def take(handler: ValueHandler[T]) -> ValueHandler[T]:
             self.on_message(serializer.handler(handler))

@@ -9,8 +9,9 @@ from typing import Final
 
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..errors import ConfigError
-from ..handlers import awaited, is_async, is_cancelled
+from ..handlers import awaited, is_cancelled
 from ..namespaces import unwrap_queue
+from ..usage_errors import is_async
 from ..user_code import UserCode
 from ..user_threads import UserThreads
 

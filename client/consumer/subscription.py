@@ -7,6 +7,7 @@ expressions are evaluated by brokers alone, those with ``enablePropertyFilter=tr
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from typing import Final
 
@@ -16,6 +17,8 @@ from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.message.properties import tags_code
 from ..errors import ConfigError
 from ..usage_errors import checked_topic
+
+log: Final = logging.getLogger(__name__)
 
 EVERYTHING = "*"
 TAG = "TAG"
@@ -106,6 +109,12 @@ def tag_subscription(topic: str, expression: str | None, now_ms: int) -> Subscri
         raise ConfigError(
             f"the expression {expression!r} asks for one tag of that name; as SQL it is "
             f"Sql({expression!r})"
+        )
+    if (listed := next((tag for tag in tags if "," in tag), None)) is not None:
+        log.warning(
+            "one tag with a comma is subscribed; several are joined by || topic=%s tag=%r",
+            topic,
+            listed,
         )
     return SubscriptionData(
         topic=topic,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -44,11 +45,16 @@ class LocalOffsets(KnownOffsets):
     ``instance_name``."""
 
     def __init__(
-        self, folder: Path | None, ip: str, instance_name: str | None, group: str, clock: Clock
+        self,
+        folder: str | os.PathLike[str] | None,
+        ip: str,
+        instance_name: str | None,
+        group: str,
+        clock: Clock,
     ) -> None:
         super().__init__()
         self._outages = Outages(clock)
-        home = (folder or DEFAULT_FOLDER).expanduser()
+        home = Path(folder or DEFAULT_FOLDER).expanduser()
         self.path: Path = (
             home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
         )

@@ -27,6 +27,7 @@ import msgspec
 from ...remoting.protocol.message.message import Message
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..errors import ConfigError
+from ..usage_errors import check_plain
 from ..user_code import UserCode
 from .sending import SendResult
 
@@ -185,8 +186,9 @@ class WatchedSend:
         self.end(error)
 
 
-SendCheck = Callable[[SendContext], None]
-"""May forbid an attempt: what it raises comes out of ``send``, and there is no further attempt."""
+SendCheck = Callable[[SendContext], object]
+"""May forbid an attempt: what it raises comes out of ``send``, and there is no further attempt.
+What it returns forbids nothing."""
 
 
 class SendHooks:
@@ -195,7 +197,12 @@ class SendHooks:
     def __init__(
         self, hooks: Sequence[SendHook | SendObserver], checks: Sequence[SendCheck]
     ) -> None:
+        """Raises ``ConfigError`` for what is no hook, and for what would have to be awaited."""
+        for check in checks:
+            check_plain("a check", check)
         for each in hooks:
+            for name in ("before_send", "after_send", "begin_send"):
+                check_plain(f"{name} of a hook", getattr(each, name, None))
             if not hasattr(each, "begin_send") and not hasattr(each, "before_send"):
                 raise ConfigError(
                     "a hook has the methods before_send and after_send (SendHook), or begin_send "
@@ -206,6 +213,7 @@ class SendHooks:
         ]
         self._hooks = [cast(SendHook, each) for each in hooks if hasattr(each, "before_send")]
         self._checks = tuple(checks)
+        self._is_told = False
 
     def __bool__(self) -> bool:
         return bool(self._hooks or self._observers or self._checks)
@@ -240,7 +248,14 @@ class SendHooks:
     def before(self, context: SendContext) -> None:
         """Raises what a check raises."""
         for check in self._checks:
-            check(context)
+            if check(context) is False and not self._is_told:
+                self._is_told = True
+                log.warning(
+                    "check returned False, and the message is sent all the same: to forbid it "
+                    "raise an exception check=%r topic=%s",
+                    check,
+                    context.queue.topic,
+                )
         for hook in self._hooks:
             self._call(hook.before_send, context)
 

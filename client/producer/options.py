@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
+from ...remoting.protocol.extras import install_command
+from ...remoting.protocol.message.compression import CompressionUnavailable, compress_body
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import TopicName
 from ..cluster.instance import ClientInstance
 from ..errors import ConfigError
 from ..options import ClientOptions, Settings
-from ..usage_errors import number
+from ..usage_errors import check_several, number
 from .batches import DEFAULT_MAX_BYTES, Accumulate
 from .delivery import SEND_TIMEOUT, DeliverySettings
 from .hooks import SendCheck, SendHook, SendObserver
@@ -24,6 +27,8 @@ _COMPRESSIONS: Final = {
     "lz4": MessageSysFlag.COMPRESSION_LZ4,
     "zstd": MessageSysFlag.COMPRESSION_ZSTD,
 }
+
+_HIGHEST_LEVEL: Final = {"zlib": 9, "lz4": 16, "zstd": 22}
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -72,10 +77,9 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
     idempotent: bool = False
 
     def __post_init__(self) -> None:
-        if self.compression not in _COMPRESSIONS:
-            raise ConfigError(
-                f"compression is one of {', '.join(_COMPRESSIONS)}, not {self.compression!r}"
-            )
+        self._check_compression()
+        for name in ("retry_codes", "hooks", "checks"):
+            check_several(name, getattr(self, name))
         self.require_positive("send_timeout")
         if self.retry_patience:
             self.require_positive("retry_patience")
@@ -92,6 +96,26 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
                 "an idempotent producer stays with a queue until it knows what became of a "
                 "message: leave latency_fault and retry_other_broker_on_not_ok out"
             )
+
+    def _check_compression(self) -> None:
+        """Here, or the first long body would tell. The levels are known to who compresses."""
+        if self.compression not in _COMPRESSIONS:
+            raise ConfigError(
+                f"compression is one of {', '.join(_COMPRESSIONS)}, not {self.compression!r}"
+            )
+        number("compress_over", self.compress_over)
+        try:
+            compress_body(b"", self.compression_flag, self.compress_level)
+        except CompressionUnavailable:
+            raise ConfigError(
+                f"compression={self.compression!r} needs a package that is not installed: "
+                f"{install_command(self.compression)}"
+            ) from None
+        except (zlib.error, ValueError, TypeError, OverflowError) as error:
+            raise ConfigError(
+                f"compress_level={self.compress_level!r} is no level of {self.compression}, whose "
+                f"highest is {_HIGHEST_LEVEL[self.compression]}: {error}"
+            ) from None
 
     @property
     def compression_flag(self) -> int:

@@ -492,6 +492,11 @@ class Producer(Startable):
     # ----------------------------------------------------------------------------------------------
 
     def _check_running(self) -> None:
+        if self._running and self.instance.stopped:
+            raise ClientStateError(
+                "the ClientInstance of this producer is stopped: make new ones of both, and let "
+                "the producer end first"
+            )
         if not self._running:
             if self._running is False:
                 raise ClientStateError("this producer is stopped: make a new one")
@@ -501,7 +506,7 @@ class Producer(Startable):
     def _outgoing(
         self, message: Message | Sequence[Message], extra: Mapping[str, str] | None = None
     ) -> Outgoing:
-        if not self._running:
+        if not self._running or self.instance.stopped:
             self._check_running()
         watched = self._begin(message, half=PropertyName.TRAN_MSG in (extra or {}))
         if watched is None:

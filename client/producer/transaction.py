@@ -43,9 +43,10 @@ from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.master_watch import LONGEST_GAP_S
 from ..errors import ClientStateError, ConfigError, HalfMessageUnsafe, MessageError
-from ..handlers import awaited, is_async
+from ..handlers import awaited
 from ..namespaces import with_namespace
 from ..options import Settings, settings_of, takes
+from ..usage_errors import check_handler, is_async
 from ..user_code import UserCode
 from ..user_threads import UserThreads
 from .options import ProducerOptions
@@ -111,6 +112,7 @@ class TransactionSettings(Settings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.require_counts("check_concurrency")
+        check_handler(self.checker, "the message of a transaction", role="checker")
 
 
 class TransactionProducer(Producer):

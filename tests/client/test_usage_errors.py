@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError
+from aiorocketmq.client.producer.hooks import SendHooks
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.client.producer.sending import batch, plain_properties, single
 from aiorocketmq.client.producer.transaction import (
@@ -23,6 +27,7 @@ from aiorocketmq.client.producer.transaction import (
     TransactionState,
     state_of,
 )
+from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
 from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
@@ -33,7 +38,16 @@ make_producer: Any = Producer
 make_push: Any = PushConsumer
 make_pull: Any = PullConsumer
 make_message: Any = Message
+make_transactions: Any = TransactionProducer
 """As a program without types calls them."""
+
+
+class AsyncHook:
+    """Nobody would await it."""
+
+    async def before_send(self, _context: object) -> None: ...
+
+    async def after_consume(self, _context: object) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -141,12 +155,131 @@ def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) ->
             lambda: make_producer("g", namesrv=NAMESRV, retries="3"),
             "retries must be a number, not '3'",
         ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, compress_level=99),
+            "compress_level=99 is no level of zlib, whose highest is 9: ",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, compress_level="5"),
+            "compress_level='5' is no level of zlib",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, compress_over=None),
+            "compress_over must be a number",
+        ),
+        (
+            lambda: make_producer("g", namesrv="a:9876,b:9876"),
+            "several name servers are joined by ;, as in 'a:9876;b:9876', not 'a:9876,b:9876'",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, retry_codes=5),
+            r"retry_codes is a list, perhaps of one, not 5 \(int\)",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, hooks=AsyncHook()),
+            "hooks is a list, perhaps of one, not ",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, checks=print),
+            "checks is a list, perhaps of one, not ",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, hooks=[AsyncHook()]),
+            "before_send of a hook is a plain function, which nobody awaits: def, not async def",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, checks=[AsyncHook().before_send]),
+            "a check is a plain function",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, hooks=AsyncHook()),
+            "hooks is a list, perhaps of one, not ",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, hooks=[AsyncHook()]),
+            "after_consume of a hook is a plain function",
+        ),
+        (
+            lambda: make_pull("g", namesrv=NAMESRV, filters=[AsyncHook().before_send]),
+            "a filter is a plain function",
+        ),
+        (lambda: make_pull("g", namesrv=NAMESRV, filters=print), "filters is a list"),
+        (
+            lambda: make_transactions("g", namesrv=NAMESRV, checker=lambda message, _: None),
+            "checker is called with the message of a transaction and nothing else, <lambda>",
+        ),
+        (
+            lambda: make_transactions("g", namesrv=NAMESRV, checker=None),
+            "checker is a function that takes the message of a transaction, not None",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV).on_value(lambda value, message: None),
+            r"on_value takes a serializer, as in @consumer.on_value\(JsonSerializer\(Order\)\), ",
+        ),
+        (lambda: make_push("g", namesrv=NAMESRV, stop_timeout=-1), "stop_timeout must be 0 or "),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, max_reconsume_times=-5),
+            "max_reconsume_times is 0 or more, or -1 for the usual .*, not -5",
+        ),
+        (lambda: make_push("g", namesrv=NAMESRV, suspend_queue=100), "suspend_queue is 30 s at "),
+        (lambda: make_pull("g", namesrv=NAMESRV, offset_folder=5), "offset_folder is a path, not"),
     ],
 )
 def test_a_value_that_cannot_be_taken(call: Callable[[], object], text: str) -> None:
     with pytest.raises(ConfigError, match=text) as raised:
         call()
     assert "hidden" not in str(raised.value)
+
+
+def test_a_compression_whose_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    with pytest.raises(
+        ConfigError, match=r"compression='lz4' needs .*install 'aiorocketmq\[lz4\]'"
+    ):
+        make_producer("g", namesrv=NAMESRV, compression="lz4")
+
+
+@pytest.mark.parametrize("level", [-1, 0, 9])
+def test_every_level_of_zlib_may_be_asked_for(level: int) -> None:
+    make_producer("g", namesrv=NAMESRV, compress_level=level)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_of_offsets_is_a_path_or_its_text(kind: Any, tmp_path: Path) -> None:
+    consumer = make_push(
+        "g", namesrv=NAMESRV, offset_folder=kind(tmp_path), model=MessageModel.BROADCASTING
+    )
+    assert tmp_path in consumer._file.path.parents
+
+
+def test_a_comma_between_tags_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = make_push("g", namesrv=NAMESRV)
+    consumer.subscribe("T", "new || a,b")
+    assert "several are joined by || topic=T tag='a,b'" in caplog.text
+    caplog.clear()
+    consumer.subscribe("T", "a || b")
+    assert not caplog.records
+
+
+def test_a_check_that_returns_false_forbids_nothing_and_that_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hooks = SendHooks([], [lambda _: True, lambda _: False])
+    context: Any = SimpleNamespace(queue=MessageQueue("T", "b", 0))
+    hooks.before(context)
+    hooks.before(context)
+    assert [each.getMessage()[:23] for each in caplog.records] == ["check returned False, a"]
+
+
+def test_a_producer_whose_instance_is_stopped() -> None:
+    async def main() -> None:
+        async with ClientInstance(namesrv=NAMESRV) as instance:
+            producer = Producer("g", instance=instance)
+            await producer.start()
+        with pytest.raises(ClientStateError, match="the ClientInstance of this producer is stop"):
+            await producer.send(Message("T", b"x"))
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
@@ -253,6 +386,11 @@ def test_what_may_be_a_tag(tags: str) -> None:
             make_pull,
             lambda consumer: consumer.poll("Orders"),
             "timeout must be a number, not 'Orders'",
+        ),
+        (
+            make_pull,
+            lambda consumer: consumer.poll(1.0, max_messages=0),
+            "max_messages must be greater than 0, not 0",
         ),
         (
             make_pull,
