@@ -143,7 +143,6 @@ class LocalCluster:
     # ----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self.loop = asyncio.get_running_loop()
         ready = asyncio.Event()
         self._task = asyncio.create_task(self.run(ready.set), name="local-cluster")
         waiting = asyncio.create_task(ready.wait())
@@ -174,6 +173,7 @@ class LocalCluster:
     async def run(self, ready: Callable[[], object] = lambda: None) -> None:
         """Serve until cancelled; ``ready`` is called when the broker is registered, so that clients
         find it."""
+        self.loop = asyncio.get_running_loop()
         temporary = self._wanted_dir is None
         self.data_dir = make_directory(
             self._wanted_dir
@@ -190,13 +190,16 @@ class LocalCluster:
 
     async def create_topic(self, topic: str, *, queue_nums: int = 4) -> None:
         """Make a topic (or change its number of queues) and return when the name server knows it,
-        and every member of a group that serves; with ``masters`` so many queues are on each. For
-        tests of this loop; of brokers that are processes on any loop."""
+        and every member of a group that serves; with ``masters`` so many queues are on each. On any
+        loop, in any thread."""
         if self._processes is not None:
             await self._processes.create_topic(topic, queue_nums, _PATIENCE_S)
             return
         if self._broker is None:
             raise RuntimeError("the cluster is not running")
+        if asyncio.get_running_loop() is not self.loop:
+            there = self.create_topic(topic, queue_nums=queue_nums)
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there, self.loop))
         config = TopicConfig(
             topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
         )

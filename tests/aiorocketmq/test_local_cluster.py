@@ -21,9 +21,11 @@ from aiorocketmq import (
     Sql,
     local_thread,
 )
+from aiorocketmq.broker.state.topics import Topics
 from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.remoting.errors import AddressInUseError
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.java_properties import PropertyError
 from aiorocketmq.store.model.errors import StoreLockedError
 
@@ -177,9 +179,7 @@ def test_given_ports_and_properties() -> None:
 
 
 async def broker_names(cluster: LocalCluster) -> set[str]:
-    await asyncio.wrap_future(
-        asyncio.run_coroutine_threadsafe(cluster.create_topic("Made", queue_nums=3), cluster.loop)
-    )
+    await cluster.create_topic("Made", queue_nums=3)
     async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
         queues = await producer.queues("Made")
     assert [queue.queue_id for queue in queues] == [0, 1, 2]
@@ -269,6 +269,21 @@ def test_cancelled_while_starting(temporary: Path, turns: int) -> None:
 def test_what_is_known_once_it_runs(name: str, text: str) -> None:
     with pytest.raises(AttributeError, match=text):
         getattr(LocalCluster(), name)
+
+
+def test_a_topic_is_made_on_the_loop_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks: a broker is not for several threads."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    update = Topics.update
+
+    def watched(table: Topics, config: TopicConfig) -> Any:
+        loops.append(asyncio.get_running_loop())
+        return update(table, config)
+
+    with LocalCluster() as cluster:
+        monkeypatch.setattr(Topics, "update", watched)
+        asyncio.run(cluster.create_topic("T"))
+        assert loops == [cluster.loop]
 
 
 def test_not_running() -> None:
