@@ -179,6 +179,10 @@ class LocalBrokers(ABC):
         """``first_port`` 0: any ports. Raises ``LaunchError``."""
         if given := sorted(self.settled & properties.keys()):
             raise LaunchError(f"{', '.join(given)}: {self.option}={size} says it already")
+        if tls := sorted(name for name in properties if name.startswith("tls.")):
+            raise LaunchError(
+                f"{', '.join(tls)}: {self.option}={size} has no TLS, a cluster of one broker has"
+            )
         names = [f"{self.prefix}{number}" for number in range(size)]
         self.members: tuple[LocalMember, ...] = tuple(
             LocalMember(name, folder / name) for name in names

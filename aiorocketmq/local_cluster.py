@@ -57,6 +57,7 @@ from .remoting.services import run_services
 from .remoting.transport.accepting import Seats
 from .remoting.transport.config import ALL_INTERFACES
 from .remoting.transport.flow import Limits
+from .remoting.transport.tls import TlsConfig, TlsMode
 from .store.model.config import MessageStoreConfig
 
 LOOPBACK: Final = "127.0.0.1"
@@ -72,7 +73,8 @@ class LocalCluster:
 
     ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this
     machine's address. ``properties`` are further properties of the broker, by the original's names,
-    values as text: ``{"autoCreateTopicEnable": "false"}``.
+    values as text: ``{"autoCreateTopicEnable": "false"}``. Those of TLS
+    (``tls.server.certPath``) are the name server's as well, and for one broker only.
 
     ``raft`` is the number of brokers of a group (``docs/raft.md``), which elect the one that takes
     messages; 0: one broker without a group. ``members`` are they, ``leader`` finds that one. With
@@ -83,8 +85,9 @@ class LocalCluster:
     ``broker_port`` each further one has ports 10 above those of the one before.
 
     Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that
-    does not exist), ``PropertyError`` (for a value that it cannot take), ``TimeoutError`` when a
-    group does not elect a leader, or masters do not come up, within a minute.
+    does not exist), ``PropertyError`` (for a value that it cannot take), ``TlsError`` (for a
+    certificate that cannot be used), ``TimeoutError`` when a group does not elect a leader, or
+    masters do not come up, within a minute.
     """
 
     namesrv_address: str
@@ -309,8 +312,15 @@ class LocalCluster:
             config_store_path=str(folder / "namesrv.properties"),
         )
         return NameServer(
-            config, kv_config=load_kv_config(config.kv_config_path), seats=self._seats
+            config,
+            kv_config=load_kv_config(config.kv_config_path),
+            seats=self._seats,
+            tls=None if self._raft or self._masters else self._tls(),
         )
+
+    def _tls(self) -> TlsConfig:
+        """Raises ``LaunchError``, ``PropertyError``."""
+        return checked({**DEFAULTS, **self._properties})[TlsConfig]
 
     def _broker_settings(self) -> BrokerSettings:
         own = {
@@ -321,6 +331,8 @@ class LocalCluster:
             "brokerIP2": self._known_host,
             "storePathRootDir": str(self.data_dir / "store"),
         }
+        if self._tls().server_mode is TlsMode.ENFORCING:
+            own["tls.enable"] = "true"  # the name server takes nothing else either
         table = {**DEFAULTS, **own, **self._properties}
         settings = checked(table)
         return BrokerSettings(
@@ -328,6 +340,7 @@ class LocalCluster:
             settings[BrokerServerConfig],
             settings[BrokerClientConfig],
             settings[MessageStoreConfig],
+            tls=settings[TlsConfig],
             later=settings[LaterStoreConfig],
             group=settings[GroupConfig],
             seats=self._seats,

@@ -16,6 +16,7 @@ from .broker.config.group_config import GroupConfig
 from .broker.start_checks import check
 from .daemon.launch import LaunchError, Settings
 from .remoting.protocol.java_properties import Property
+from .remoting.transport.tls import TlsConfig
 from .store.model.config import MessageStoreConfig
 
 RECORDS: Final = (
@@ -25,6 +26,7 @@ RECORDS: Final = (
     MessageStoreConfig,
     LaterStoreConfig,
     GroupConfig,
+    TlsConfig,
 )
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from aiorocketmq import (
     ClientStateError,
@@ -24,9 +26,10 @@ from aiorocketmq import (
 from aiorocketmq.broker.state.topics import Topics
 from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.daemon.launch import LaunchError
-from aiorocketmq.remoting.errors import AddressInUseError
+from aiorocketmq.remoting.errors import AddressInUseError, ConnectionLostError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.java_properties import PropertyError
+from aiorocketmq.remoting.transport.tls import TlsError
 from aiorocketmq.store.model.errors import StoreLockedError
 
 
@@ -269,6 +272,41 @@ def test_cancelled_while_starting(temporary: Path, turns: int) -> None:
 def test_what_is_known_once_it_runs(name: str, text: str) -> None:
     with pytest.raises(AttributeError, match=text):
         getattr(LocalCluster(), name)
+
+
+@pytest.mark.parametrize("mode", ["enforcing", "permissive"])
+def test_tls(tmp_path: Path, mode: str) -> None:
+    ca = trustme.CA()
+    issued = ca.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "server.key")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "server.pem")
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+
+    async def use() -> None:
+        properties = {
+            "tls.server.mode": mode,
+            "tls.server.certPath": str(tmp_path / "server.pem"),
+            "tls.server.keyPath": str(tmp_path / "server.key"),
+        }
+        async with LocalCluster(properties=properties) as cluster:
+            namesrv = cluster.namesrv_address
+            async with Producer("g", namesrv=namesrv, tls=context) as producer:
+                await producer.send(Message("T", b"for your eyes only"))
+            if mode == "enforcing":
+                async with Producer("g", namesrv=namesrv) as plain:
+                    with pytest.raises(ConnectionLostError, match="perhaps it speaks TLS and tls="):
+                        await plain.send(Message("T", b"for everybody"))
+
+    asyncio.run(use())
+
+
+def test_a_certificate_that_is_not_there() -> None:
+    with pytest.raises(TlsError, match="nowhere"):
+        start(
+            LocalCluster(properties={"tls.server.certPath": "/nowhere/server.pem"}),
+            in_thread=False,
+        )
 
 
 def test_a_topic_is_made_on_the_loop_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,11 @@ def test_what_masters_says_cannot_be_said_twice(tmp_path: Path) -> None:
         configured(tmp_path, 0, brokerName="mine")
 
 
+def test_masters_have_no_tls(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"tls\.server\.mode: masters=3 has no TLS, a cluster of"):
+        configured(tmp_path, 0, 3, **{"tls.server.mode": "enforcing"})
+
+
 def test_ports_that_there_are_not(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="port for slaves would be 65541, and there are 65535"):
         configured(tmp_path, 65520)

@@ -202,6 +202,7 @@ def test_masters_are_said_with_their_ports_and_share_a_topic(
     [
         (("--property", "brokerNam=x"), "a broker has no property brokerNam"),
         (("--property", "brokerId=x"), "brokerId must be a whole number"),
+        (("--property", "tls.server.certPath=/nowhere/server.pem"), "/nowhere/server.pem"),
         (
             ("--property", "nonsense"),
             "'nonsense' does not look like NAME=VALUE (mqcluster -h shows the options)",
