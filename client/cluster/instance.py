@@ -132,6 +132,8 @@ class ClientInstance(Startable):
         self.owner: str = type(self).__name__
         """Which class of client it was made for."""
         self._state = "new"
+        self.stopped: bool = False
+        """It was running, and will not run again. (Each send asks.)"""
         self._loop: asyncio.AbstractEventLoop | None = None
         _instances.add(self)
 
@@ -164,7 +166,7 @@ class ClientInstance(Startable):
         if self._state != "running":
             return
         self.check_loop()
-        self._state = "stopped"
+        self._state, self.stopped = "stopped", True
         try:
             for group in list(self._consumers):
                 await self.unregister_consumer(group)
@@ -190,11 +192,6 @@ class ClientInstance(Startable):
     @property
     def running(self) -> bool:
         return self._state == "running"
-
-    @property
-    def stopped(self) -> bool:
-        """It was running, and will not run again."""
-        return self._state == "stopped"
 
     def check_loop(self) -> None:
         """Raises ``ClientStateError`` on another event loop than that of ``start``: asyncio itself

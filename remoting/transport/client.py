@@ -359,7 +359,7 @@ def _connect_reason(error: OSError) -> str:
         return "connection refused (nothing listens there)"
     if isinstance(error, socket.gaierror):
         return f"unknown host ({error.strerror})"
-    return error.strerror or str(error)
+    return error.strerror or str(error) or type(error).__name__
 
 
 def _is_refused(error: OSError) -> bool:
