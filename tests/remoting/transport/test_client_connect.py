@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, RequestTimeout
 from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
-from aiorocketmq.remoting.transport.client import RemotingClient, _Peer
+from aiorocketmq.remoting.transport.client import RemotingClient, _connect_reason, _Peer
 from aiorocketmq.remoting.transport.config import ClientSettings
 from aiorocketmq.remoting.transport.connection import Connection
 
@@ -139,3 +139,8 @@ def test_a_connection_that_ends_before_its_first_request_fails_it_at_once() -> N
                 )
 
     run(main)
+
+
+def test_an_error_without_words_is_told_by_its_name() -> None:
+    """As of a peer that leaves while TLS is agreed upon."""
+    assert _connect_reason(ConnectionAbortedError()) == "ConnectionAbortedError"
