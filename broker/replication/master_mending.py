@@ -23,6 +23,7 @@ from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
+from ...store.replica.repair import DamagedThereTooError
 from .damage_watch import UNHEARD_S, Tries, keep_mended
 
 log: Final = logging.getLogger(__name__)
@@ -151,9 +152,14 @@ class MasterMending:
         left = size - len(record)
         if left < 0:
             return False
-        await to_the_end(asyncio.to_thread(self._store.put_record_back, phy_offset, record))
+        places = {phy_offset: len(record), phy_offset + len(record): left}
+        try:
+            await to_the_end(asyncio.to_thread(self._store.put_record_back, phy_offset, record))
+        except DamagedThereTooError:
+            if left:  # what lies behind it is asked for all the same
+                self._store.damage.divide(phy_offset, places)
+            raise
         if left:
-            places = {phy_offset: len(record), phy_offset + len(record): left}
             self._store.damage.divide(phy_offset, places)
         self._store.mended(phy_offset, len(record))
         return True

@@ -229,6 +229,20 @@ def test_of_a_stretch_each_record_is_asked_for(tmp_path: Path) -> None:
     scene(tmp_path, test)
 
 
+def test_what_was_mended_of_a_stretch_before_a_kill_hides_nothing_behind_it(
+    tmp_path: Path,
+) -> None:
+    """Its file still has the stretch as one place (seed 14110923)."""
+
+    async def test(world: World) -> None:
+        world.flip(2)
+        world.store.damage.remember(world.places[1][0], sum(size for _, size in world.places[1:3]))
+        await world.mending.mend()
+        assert bodies_of(world.store) == [b"body %d" % number for number in range(COUNT)]
+
+    scene(tmp_path, test)
+
+
 def test_what_the_slave_has_alike_is_not_mended_and_not_waited_for_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
