@@ -280,6 +280,8 @@ class TransactionCheck:
         if number in self._halves.committing:
             return True
         found = self._log.half(number)
+        if found is None and self._log.is_awaited(number):
+            return True  # the next round looks at it again
         if found is None:
             self._outages.occurs(log, ("gone",), "half message is gone number=%d", number)
             self._halves.dropped(number)

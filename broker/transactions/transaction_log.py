@@ -8,7 +8,7 @@ Every write to the store that has to do with a transaction goes through here, so
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -159,13 +159,26 @@ class TransactionLog:
         )  # fmt: skip
 
     def half(self, number: int) -> tuple[MessageExt, int] | None:
-        """The half message of that number, with its tags code."""
+        """The half message of that number, with its tags code. What is damaged there is noted, so
+        that other replicas are asked for it."""
         entries = self._store.entries.some(_HALF, HALF_QUEUE_ID, number, 1)
         if not entries:
             return None
         phy_offset, size, tags_code = entries[0]
-        half = _decoded(self._store.read(phy_offset, size), self.outages)
+
+        def note(problem: RecordError) -> None:
+            self._store.damage.note(phy_offset, size, str(problem), "seen=transactions")
+
+        half = _decoded(self._store.read(phy_offset, size), self.outages, note)
         return None if half is None or half.queue_offset != number else (half, tags_code)
+
+    def is_awaited(self, number: int) -> bool:
+        """It cannot be read now, and another replica may have it intact."""
+        entries = self._store.entries.some(_HALF, HALF_QUEUE_ID, number, 1)
+        if not entries:
+            return False
+        phy_offset, size, _ = entries[0]
+        return self._store.is_awaited(phy_offset, size)
 
     def half_at(self, phy_offset: int) -> MessageExt | None:
         """The half message that begins at an offset of the commit log. What only looks like one, in
@@ -272,13 +285,18 @@ class TransactionLog:
         return result
 
 
-def _decoded(record: bytes | None, outages: Outages) -> MessageExt | None:
+def _decoded(
+    record: bytes | None,
+    outages: Outages,
+    damaged: Callable[[RecordError], object] = lambda _problem: None,
+) -> MessageExt | None:
     if record is None:
         return None
     try:
         message = decode_record(record, check_crc=True)  # it gets a new CRC when it is stored again
     except RecordError as error:
         outages.occurs(log, ("unreadable",), "half message cannot be read: %s", error)
+        damaged(error)
         return None
     return message if message.topic == _HALF else None
 

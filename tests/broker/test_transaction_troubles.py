@@ -14,6 +14,7 @@ from aiorocketmq.store.model.errors import BrokenPromiseError, ShortageError, St
 
 from ..fault.faults import SYNCING, Faults
 from .sim_broker import SimBroker, SimClient
+from .test_damage import ask_others
 from .transaction_scenes import COMMIT, GROUP, HALF, asked, checked, end, half, play, stored
 
 
@@ -164,5 +165,33 @@ def test_a_full_table_of_offsets_does_not_end_the_checks(tmp_path: Path) -> None
         await checked(world)
         assert len(asked(client)) == 1
         assert offsets.get(GROUP, HALF, 0) == 1
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_a_damaged_half_message_is_gone_when_nobody_else_has_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, mended: bool
+) -> None:
+    """It may be decided by its producer, and never come, while another replica has it intact (seed
+    14113417)."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await half(world, client)
+        store = world.broker.store
+        world.broker.storage.transaction_check._log._recent.clear()
+        at = bytes(store._log.buffer[:1000]).index(b"body K")
+        store._log.buffer[at] ^= 1
+        await checked(world)
+        assert list(store.damage.places) == [0], "others are asked for it"
+        assert "half message is gone" not in caplog.text
+        if mended:
+            store._log.buffer[at] ^= 1
+            store.mended(0, store.max_phy_offset)
+        else:
+            await ask_others(world)
+        await checked(world)
+        assert len(asked(client)) == mended
+        assert ("half message is gone" in caplog.text) != mended
 
     play(tmp_path, scene)
