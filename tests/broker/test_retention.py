@@ -18,6 +18,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
 )
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.config import MessageStoreConfig
 
 from ..sim import ManualClock
@@ -92,7 +93,10 @@ def test_an_administrator_deletes_expired_files_and_queues(tmp_path: Path) -> No
     asyncio.run(main())
 
 
-def test_a_sender_is_told_how_full_the_disk_is(tmp_path: Path) -> None:
+def test_a_sender_is_told_how_full_the_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PosixDisk, "used_ratio", lambda *_: 0.5)
     request = SendMessageRequest(
         producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4,
         queue_id=0, sys_flag=0,
