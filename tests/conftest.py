@@ -84,7 +84,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     if exitstatus:
         terminalreporter.line(f"files of tests that failed, until the next run begins: {files}")
     else:
-        shutil.rmtree(files, ignore_errors=True)
+        for folder in files.glob("pytest-of-*"):  # what else is there is removed by who made it
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

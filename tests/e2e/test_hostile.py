@@ -268,7 +268,6 @@ async def _unfinished_frames(cluster: Cluster, broker: DaemonProcess) -> None:
     await until(
         lambda: private_bytes(broker) - before < 32 << 20,
         f"{private_bytes(broker) - before} go back",
-        10,
     )
 
 
