@@ -73,10 +73,12 @@ def intact_bytes(
     read: Callable[[int, int], bytes],
     stream_from: Callable[[int], AbstractContextManager[LogStream]],
     *,
-    intact: tuple[int, int],
+    log: tuple[int, int],
+    damaged: Iterable[tuple[int, int]],
 ) -> tuple[int, bytes]:
     """From where on it belongs, and what belongs at [begin, end) of one file of the log, which is
-    at ``file``. ``read(offset, size)`` reads this log; ``intact`` is what ``intact_beside`` says.
+    at ``file``. ``read(offset, size)`` reads this log, which is at ``log``; ``damaged``: all places
+    of it that are known, from and to.
 
     It begins in front of ``begin`` where the lost sector does: the few zeros that end the record
     before do not make that one damaged (``record/verdict.py``).
@@ -87,25 +89,23 @@ def intact_bytes(
         raise RepairError(
             f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file"
         )
-    lost = min(begin % SECTOR, begin - max(intact[0], file[0]))
+    places = list(damaged)
+    intact_from, _ = intact_beside(begin, end, *log, places)
+    lost = min(begin % SECTOR, begin - max(intact_from, file[0]))
     if any(read(begin - lost, lost)):
         lost = 0
     front = begin - lost
-    # of the same file, where that tells enough: a replica may have deleted the one before
-    before = _size_in_front(front, max(intact[0], file[0]), read)
-    after = 0 if before >= _LEAST_BESIDE else min(BESIDE, max(0, intact[1] - end))
-    if before + after < _LEAST_BESIDE:
-        before = _size_in_front(front, intact[0], read)
-    if before + after < _LEAST_BESIDE:
-        raise RepairError(
-            "nothing intact lies beside it by which to tell whether the other log is the same"
-        )
-    with stream_from(front - before) as stream:
-        beside = stream.read(before)
+    (before, before_end), (after, after_end) = _intact_around(
+        front, end, file[0], read, log, places
+    )
+    with stream_from(before) as stream:
+        beside = stream.read(before_end - before)
+        stream.read(front - before_end)
         tail = stream.read(lost)
         data = stream.read(end - begin)
-        beside += stream.read(after)
-    if beside != read(front - before, before) + read(end, after):
+        stream.read(after - end)
+        beside += stream.read(after_end - after)
+    if beside != read(before, before_end - before) + read(after, after_end - after):
         raise RepairError(
             "the other replica has other bytes beside it: its log is another one, or damaged "
             "there too"
@@ -118,6 +118,38 @@ def intact_bytes(
             "covers"
         )
     return front, tail + data
+
+
+def _intact_around(
+    begin: int,
+    end: int,
+    file_start: int,
+    read: Callable[[int, int], bytes],
+    log: tuple[int, int],
+    damaged: Iterable[tuple[int, int]],
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """What is compared in front of a place and behind it, from and to: what lies beside it; where
+    that tells nothing, what lies beyond the damaged places there. Raises RepairError."""
+    front, behind = begin, end
+    while behind - front <= MOST:
+        intact = intact_beside(front, behind, *log, damaged)
+        # of the same file, where that tells enough: a replica may have deleted the one before
+        before = _size_in_front(front, max(intact[0], min(file_start, front)), read)
+        after = 0 if before >= _LEAST_BESIDE else min(BESIDE, max(0, intact[1] - behind))
+        if before + after < _LEAST_BESIDE:
+            before = _size_in_front(front, intact[0], read)
+        if before + after >= _LEAST_BESIDE:
+            return (front - before, front), (behind, behind + after)
+        wider = (
+            min([front, *(start for start, stop in damaged if stop == intact[0])]),
+            max([behind, *(stop for start, stop in damaged if start == intact[1])]),
+        )
+        if wider == (front, behind):
+            break
+        front, behind = wider
+    raise RepairError(
+        "nothing intact lies beside it by which to tell whether the other log is the same"
+    )
 
 
 def _size_in_front(front: int, intact: int, read: Callable[[int, int], bytes]) -> int:
@@ -152,7 +184,8 @@ def fetch_again(
             log.files.find, at, length, MappedFile.read_what_is_left
         ),
         stream_from,
-        intact=intact_beside(phy_offset, end, log.min_phy_offset, log.max_phy_offset, damaged),
+        log=(log.min_phy_offset, log.max_phy_offset),
+        damaged=damaged,
     )
     file.put_back(front - file.start, data)
 
@@ -212,7 +245,7 @@ def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:
 
 def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
     """Where only the body or its CRC is damaged, all else has to be alike: one of both would be
-    wrong."""
+    wrong. But for a sector of zeros, which is lost there and tells nothing."""
     try:
         here, there = (
             Parts(*take_apart(data, 0, None, len(data), contents=False)) for data in (mine, theirs)
@@ -222,9 +255,16 @@ def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
     if here.size < len(mine) or here.phy_offset != there.phy_offset:
         return False
     body_at, body_end = there.body_at, there.body_at + there.body_size
-    return (mine[_BEHIND_CRC:body_at], mine[body_end:]) != (
-        theirs[_BEHIND_CRC:body_at],
-        theirs[body_end:],
+    mixed = (
+        theirs[:_BEHIND_CRC]
+        + mine[_BEHIND_CRC:body_at]
+        + theirs[body_at:body_end]
+        + mine[body_end:]
+    )
+    starts = range(-(there.phy_offset % SECTOR), len(mine), SECTOR)
+    sectors = (slice(max(start, 0), start + SECTOR) for start in starts)
+    return any(
+        mixed[each] != theirs[each] and any(mine[each]) and any(theirs[each]) for each in sectors
     )
 
 

@@ -40,9 +40,9 @@ def _behind_the_blank(self: _Recovery, *args: Any) -> Any:
 _found = _Recovery._result
 
 
-def _within_its_file(begin: int, end: int, file: Any, *args: Any, intact: Any) -> Any:
-    within = max(intact[0], file[0]), min(intact[1], file[1])
-    return _fetched(begin, end, file, *args, intact=within)
+def _within_its_file(begin: int, end: int, file: Any, *args: Any, log: Any, damaged: Any) -> Any:
+    within = max(log[0], file[0]), min(log[1], file[1])
+    return _fetched(begin, end, file, *args, log=within, damaged=damaged)
 
 
 _fetched = repair.intact_bytes

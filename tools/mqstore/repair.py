@@ -19,7 +19,7 @@ from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.replica.repair import bytes_over_files, intact_beside, intact_bytes
+from ...store.replica.repair import bytes_over_files, intact_bytes
 from .entry_check import ELSEWHERE, refuse_member
 from .findings import printable
 
@@ -124,9 +124,9 @@ def _mend(
     def read(offset: int, size: int) -> bytes:
         return bytes_over_files(log.find, offset, size, lambda file, *where: file.read(*where))
 
-    intact = intact_beside(place.begin, place.end, log.start, log_end, damaged)
     place_of_file = file.start, file.end
     front, data = intact_bytes(
-        place.begin, place.end, place_of_file, read, stream_from, intact=intact
-    )
+        place.begin, place.end, place_of_file, read, stream_from,
+        log=(log.start, log_end), damaged=damaged,
+    )  # fmt: skip
     MappedFile(place.path, file.length, PosixDisk()).put_back(front - file.start, data)

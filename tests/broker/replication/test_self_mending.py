@@ -10,7 +10,7 @@ import pytest
 
 from aiorocketmq.store.model.errors import OutOfSpaceError
 
-from ...fault.damage import LOG_FILE, flip, log_file_of
+from ...fault.damage import LOG_FILE, flip, log_file_of, overwrite
 from ...fault.disks import BadSectorDisk
 from ...sim import ManualClock
 from ...store.replica.replica_port import replica_of
@@ -160,6 +160,44 @@ def test_of_many_side_by_side_each_is_told_by_the_one_that_was_mended_before(
         flip(tmp_path / "slave", places[number] + 90)
         slave.damage.note(places[number], places[1] - places[0], "it is", "here")
     assert list(slave.damage.places) == places[:4]
+    mend(slave, tmp_path / "master")
+    assert_whole(slave, master)
+
+
+def test_a_place_between_damaged_ones_is_told_by_what_lies_beyond_them(tmp_path: Path) -> None:
+    """The master has only that one."""
+    master, places = stores(tmp_path)
+    slave = slave_of(master, tmp_path)
+    master.close()
+    crash(slave)
+    for number in (BAD - 1, BAD, BAD + 1):
+        flip(tmp_path / "slave", places[number] + 90)
+        if number != BAD:
+            flip(tmp_path / "master", places[number] + 90)
+    slave = open_slave(tmp_path / "slave")
+    assert slave.damage.places == {places[BAD - 1]: 3 * (places[1] - places[0])}
+    with replica_of(tmp_path / "master") as replica:
+        service = mending(slave, replica, ManualClock())
+        asyncio.run(service.mend())  # which tells that the master has one of the three
+        asyncio.run(service.mend())
+    assert list(slave.damage.places) == [places[BAD - 1], places[BAD + 1]]
+    assert slave.get("T", 0, BAD, 1).count == 1
+    slave.close()
+
+
+def test_a_record_with_a_lost_sector_in_its_properties_is_mended(tmp_path: Path) -> None:
+    """They are not the master's, but for what is lost they are."""
+    master = open_store(tmp_path / "master")
+    put_ok(master)
+    place = put_ok(master, properties={"TAGS": "a", "k": "v" * 1200})
+    put_ok(master)
+    slave = slave_of(master, tmp_path)
+    crash(slave)
+    sector = (place.phy_offset + place.size) // 512 * 512 - 512
+    path, position = log_file_of(tmp_path / "slave", sector)
+    overwrite(path, position, bytes(512))
+    slave = open_slave(tmp_path / "slave")
+    assert slave.damage.places == {place.phy_offset: place.size}
     mend(slave, tmp_path / "master")
     assert_whole(slave, master)
 
