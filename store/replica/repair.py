@@ -198,9 +198,14 @@ def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
         raise RepairError("it is not there any more")
     if (problem := problem_of(record, 0, len(record), phy_offset)) is not None:
         raise DamagedThereTooError(problem, {}, {phy_offset: len(record)})
-    mine = file.read_what_is_left(phy_offset - file.start, len(record))
-    if mine == record:  # what is wrong with it shows by what lies behind it
-        raise DamagedThereTooError("it is the same", {}, {phy_offset: len(record)})
+    left = min(len(record) + SECTOR, file.end - phy_offset)
+    seen = file.read_what_is_left(phy_offset - file.start, left)
+    mine = seen[: len(record)]
+    if mine == record:
+        # what is wrong with it shows by what lies behind it: a sector of zeros
+        if problem_of(seen, 0, len(record), phy_offset) is not None:
+            raise DamagedThereTooError("it is the same", {}, {phy_offset: len(record)})
+        return  # it was put back before a kill
     try:
         take_apart(mine, 0, phy_offset, len(mine), contents=False)
     except NoRecord as error:

@@ -249,15 +249,36 @@ def test_what_the_slave_has_alike_is_not_mended_and_not_waited_for_again(
     """A record may be damaged by what lies behind it: a sector of zeros."""
 
     async def test(world: World) -> None:
-        begin, size = world.places[2]
+        store, begin = world.store, world.store.max_phy_offset
+        await world.pair.at_master.send("T", b"body", properties="K\x01" + 600 * "v")
+        size = store.max_phy_offset - begin
+        await world.pair.at_master.send("T", b"body")
+        await store.sync()
+        world.pair.replicate()
+        sector = (begin + size) // 512 * 512
+        for each in (store, world.pair.slave.broker.store):
+            each._log.buffer[sector : sector + 512] = bytes(512)
         for _ in range(2):
-            world.store.damage.remember(begin, size)
-            assert world.numbers(2) == (0, 2)
+            store.damage.remember(begin, size)
             await world.mending.mend()
-            assert world.numbers(2) == (4, COUNT)
-            assert world.store.damage.places == {begin: size}
-            world.store.damage.mend(begin)  # somebody takes it for mended
+            assert store.damage.places == {begin: size}
+            assert store.damage.unasked == {}
+            store.damage.mend(begin)  # somebody takes it for mended
         assert caplog.text.count("the other replica has it damaged too: it is the same") == 1
+
+    scene(tmp_path, test)
+
+
+def test_what_was_put_back_before_a_kill_is_mended_by_the_next_start(tmp_path: Path) -> None:
+    """The file of damage still has it (seed 15000923)."""
+
+    async def test(world: World) -> None:
+        begin, size = world.places[2]
+        world.store.damage.remember(begin, size)
+        assert world.numbers(2) == (0, 2)
+        await world.mending.mend()
+        assert world.numbers(2) == (4, COUNT)
+        assert world.store.damage.places == {}
 
     scene(tmp_path, test)
 
