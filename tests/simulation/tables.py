@@ -9,6 +9,7 @@ from typing import Final
 
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.assembly.tables import GROUPS_FILE, TOPICS_FILE
+from aiorocketmq.broker.replication.told_progress import is_progress
 from aiorocketmq.broker.state.consumer_offsets import OFFSETS_FILE
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
@@ -148,14 +149,16 @@ def offsets_differ(
     world: World, master: Machine, before: Mapping[str, Mapping[str, Table]]
 ) -> Iterator[str]:
     """A slave may have been told of a further one than its master was, and keeps it. What the
-    master has had only since ``in_memory`` was ``before`` may be on its way."""
+    master has had only since ``in_memory`` was ``before`` may be on its way. A slave with an empty
+    log is not told how far brokers are with what is theirs."""
     assert master.broker is not None
     theirs, had = _offsets(master.broker), before.get(master.name, {}).get("offsets", {})
     kept = {name: offset for name, offset in theirs.items() if had.get(name) == offset}
     for machine, broker in others_of(world, master):
         mine = _offsets(broker)
         for name, offset in sorted(kept.items()):
-            if mine.get(name, -1) < offset:
+            _, _, group = name.partition("@")
+            if mine.get(name, 0 if is_progress(group.partition("/")[0]) else -1) < offset:
                 yield f"{machine.name} has {mine.get(name)} of {name}, {master.name} {offset}"
 
 
