@@ -62,5 +62,7 @@ class RaftProcessor:
         if code not in DledgerCode._value2member_map_:
             return f"leadership was not handed over (code {code})"
         name = DledgerCode(code)
+        if name is DledgerCode.UNKNOWN_MEMBER and to is not None and to == self._node.leader_id:
+            return f"{to} leads the group already"
         text = _REASONS.get(name, f"leadership was not handed over ({name.name})")
         return text.format(to=to or "the other member", leader=self._node.leader_id or "nobody")

@@ -91,6 +91,8 @@ class RaftOperations(BrokerOperations):
         leader = await self._java_leader(group)
         if leader is None:
             raise LeadershipError(f"nobody leads the group {group.name} now: try again later")
+        if to == leader:
+            raise LeadershipError(f"{to} leads the group {group.name} already")
         to = to or next((each for each in group.peers if each != leader), leader)
         answer = await self._ask_member(
             group,

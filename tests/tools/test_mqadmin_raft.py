@@ -152,6 +152,8 @@ def test_leadership_of_the_original_goes_to_another_member(
     assert (first.group, first.term, second.transferee_id) == ("RaftG", TERM, "n1")
     group.transfer_code = 417
     assert mqadmin(*call).problem == "mqadmin transferLeader: n0 still leads: it answers code 417"
+    already = mqadmin(*call, "-t", "n0")
+    assert already.problem == "mqadmin transferLeader: n0 leads the group RaftG already"
     group.leader = None
     assert "nobody leads the group RaftG" in mqadmin(*call).problem
 

@@ -64,6 +64,12 @@ def test_what_came_of_it_is_told_in_words(code: int, reason: str) -> None:
         call(Node(code), encode_dledger(TransferRequest(transferee_id="n1")))
 
 
+def test_who_leads_already_is_told_so() -> None:
+    wish = encode_dledger(TransferRequest(transferee_id=Node.leader_id))
+    with pytest.raises(RequestError, match=r"^n2 leads the group already$"):
+        call(Node(DledgerCode.UNKNOWN_MEMBER), wish)
+
+
 def test_what_is_no_wish_is_refused() -> None:
     with pytest.raises(RequestError, match="TransferRequest"):
         call(Node(200), b"{")
