@@ -53,7 +53,7 @@ class NameServerOperations(AdminCore):
         ).table
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
-        """Set one value on every name server; the error of the last one that failed is raised."""
+        """Set one value on every name server; those that failed are named once all were told."""
         header = PutKVConfigRequest(namespace=namespace, key=key, value=value)
         await self._tell_name_servers(RequestCode.PUT_KV_CONFIG, header)
 

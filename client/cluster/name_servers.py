@@ -13,7 +13,13 @@ import ssl
 from collections.abc import Sequence
 from typing import Final
 
-from ...remoting.errors import ConnectError, ConnectionLostError, RemotingError
+from ...remoting.errors import (
+    BrokerError,
+    ConnectError,
+    ConnectionLostError,
+    RemotingError,
+    RocketMQError,
+)
 from ...remoting.outages import Outages
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import Record
@@ -128,19 +134,20 @@ class NameServers:
     ) -> None:
         """Send a request that changes something to every server, each with its own ``timeout``.
 
-        All are told before the error of the last one that failed is raised (``RemotingError``,
-        ``BrokerError``).
+        All are told before an error is raised: that of the one that failed (``RemotingError``,
+        ``BrokerError``), or a ``RemotingError`` that names all that did.
         """
-        failed: Exception | None = None
+        failed: list[RocketMQError] = []
         for address in self.addresses:
             try:
                 answer = await self._remoting.invoke(address, code, header, body, timeout=timeout)
-                if answer.code != 0:
-                    failed = answer.error(address)
-            except RemotingError as error:
-                failed = error
-        if failed is not None:
-            raise failed
+                answer.check(address)
+            except (RemotingError, BrokerError) as error:
+                failed.append(error)
+        if len(failed) > 1:
+            raise RemotingError("; ".join(map(str, failed)))
+        if failed:
+            raise failed[0]
 
     def _leave(self, address: str) -> None:
         """The server failed. Concurrent calls that failed on the same one move on once."""

@@ -78,7 +78,7 @@ async def each(
 
 @contextmanager
 def every_name_server(admin: Admin) -> Iterator[None]:
-    """For what is told to all of them, and fails with the error of the last that failed: those that
+    """For what is told to all of them, and fails with the errors of those that failed: those that
     took it have it."""
     try:
         yield
@@ -87,6 +87,6 @@ def every_name_server(admin: Admin) -> Iterator[None]:
         if count == 1:
             raise
         raise CommandFailed(
-            f"{error}; each of the {count} name servers was told, and this is the last that "
-            "failed: they may not say the same now, so run the command again when all answer"
+            f"{error}; each of the {count} name servers was told: they may not say the same now, "
+            "so run the command again when all answer"
         ) from error

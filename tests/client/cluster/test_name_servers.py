@@ -1,4 +1,4 @@
-"""What a name server that ends the connection is said to have done."""
+"""What a name server that ends the connection is said to have done, and which of several failed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from aiorocketmq.client.cluster.name_servers import NameServers
-from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, RemotingError
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.errors import (
+    BrokerError,
+    ConnectError,
+    ConnectionLostError,
+    NoPermission,
+    RemotingError,
+    RocketMQError,
+)
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.responses import Response
 
 from ...sim import ManualClock
 
@@ -68,5 +76,44 @@ def test_who_ends_the_connection_before_any_answer_perhaps_speaks_tls(
         await servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, timeout=1.0)
         remoting.failure = failure
         assert "TLS" not in await failure_of(servers)  # it is restarted, say
+
+    asyncio.run(main())
+
+
+class Several:
+    """Each name server answers with a code of its own, or not at all."""
+
+    def __init__(self, answers: dict[str, int | None]) -> None:
+        self.clock = ManualClock()
+        self.answers = answers
+        self.told: list[str] = []
+
+    async def invoke(self, address: str, *_: object, **__: object) -> Response:
+        self.told.append(address)
+        if (code := self.answers[address]) is None:
+            raise ConnectError(f"cannot connect to {address}")
+        return Response(code=code, remark="no")
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "named"),
+    [
+        ({"ns:1": 0, "ns:2": ResponseCode.NO_PERMISSION, "ns:3": 0}, NoPermission, {"ns:2"}),
+        ({"ns:1": None, "ns:2": 0, "ns:3": 0}, ConnectError, {"ns:1"}),
+        ({"ns:1": None, "ns:2": 0, "ns:3": 1}, RemotingError, {"ns:1", "ns:3"}),
+        ({"ns:1": 1, "ns:2": None, "ns:3": 16}, RemotingError, {"ns:1", "ns:2", "ns:3"}),
+    ],
+)
+def test_all_that_could_not_be_told_are_named(
+    answers: dict[str, int | None], kind: type[RocketMQError], named: set[str]
+) -> None:
+    async def main() -> None:
+        remoting: Any = Several(answers)
+        servers = NameServers(list(answers), remoting)
+        with pytest.raises((RemotingError, BrokerError)) as raised:
+            await servers.tell_all(RequestCode.PUT_KV_CONFIG, timeout=1.0)
+        assert type(raised.value) is kind
+        assert {each for each in answers if each in str(raised.value)} == named
+        assert sorted(remoting.told) == sorted(answers), "the others are told all the same"
 
     asyncio.run(main())
