@@ -436,7 +436,7 @@ class ConfigProcessor:
             parse_properties(format_properties({**known, **self._extra, **wanted}))
             changed = update_record(self._config, changes)
         except (PropertyError, UnicodeDecodeError) as error:
-            return Reply(ResponseCode.SYSTEM_ERROR, remark=f"string2Properties error: {error}")
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
         log.info(
             "configuration changed properties=%s peer=%s", ",".join(changed) or "none", ctx.peer
         )

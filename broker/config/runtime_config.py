@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...daemon.launch import LaunchError, Settings
+from ...daemon.launch import LaunchError, Settings, describe
 from ...daemon.persist import replace_file
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError, RocketMQError
@@ -211,14 +211,14 @@ class RuntimeConfig:
 
     async def update(self, text: str, source: str) -> list[str]:
         """Change properties and write the file; unknown names are passed over. The names that have
-        another value now. A file that could not be written is written by the next call, whatever
-        that changes.
+        another value now. ``source``: who asked, for the log. A file that could not be written is
+        written by the next call, whatever that changes.
 
         Raises ``RequestError``: code 16 when one of them must not be changed, code 1 for a text or
         a value that cannot be read; then nothing has changed.
         """
         async with self._lock:
-            values = await self._read(text, source)
+            values = await self._read(text)
             changed = [each.name for each, value in values if self._set(each, value)]
             if changed:
                 self.data_version = self.data_version.next(self._clock.time_ms())
@@ -231,12 +231,12 @@ class RuntimeConfig:
                 self._unsaved = False
         return changed
 
-    async def _read(self, text: str, source: str) -> list[tuple[Property, object]]:
+    async def _read(self, text: str) -> list[tuple[Property, object]]:
         """The values of known properties. Raises ``RequestError``."""
         try:
             found = [
                 each._replace(name=ALIASES.get(each.name, each.name))
-                for each in parse_properties(text, source)
+                for each in parse_properties(text)
             ]
             self._refuse_black_listed(found)
             known = [each for each in found if each.name in self._fields]
@@ -246,9 +246,7 @@ class RuntimeConfig:
         except REFUSALS as error:
             if isinstance(error, RequestError):
                 raise
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
-            ) from error
+            raise RequestError(ResponseCode.SYSTEM_ERROR, describe(error)) from error
         return values
 
     async def _check_next_start(self, found: Iterable[Property]) -> None:

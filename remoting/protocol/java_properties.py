@@ -52,14 +52,15 @@ class Property(NamedTuple):
     name: str
     value: str
     source: str = ""
-    """What to show to people: a file name, ``command line``, the address of a peer."""
+    """What to show to people: a file name, ``command line``."""
     line: int = 0
     """Counted from 1; 0 where there are no lines."""
 
     @property
     def place(self) -> str:
-        """``broker.conf:12``."""
-        return f"{self.source}:{self.line}" if self.line else self.source
+        """``broker.conf:12``; empty where the text came without a name: one that a request brings
+        is short, and every error says which property it is about."""
+        return f"{self.source}:{self.line}" if self.source and self.line else self.source
 
 
 class PropertyError(ValueError):

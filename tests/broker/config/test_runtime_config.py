@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
-from aiorocketmq.broker.config.runtime_config import NEXT_START, RuntimeConfig
+from aiorocketmq.broker.config.runtime_config import (
+    NEXT_START,
+    RuntimeConfig,
+    check_store_config,
+)
 from aiorocketmq.broker.daemon import RECORDS
 from aiorocketmq.broker.start_checks import check
 from aiorocketmq.daemon.launch import Settings
@@ -79,6 +83,23 @@ def test_older_spellings_count(tmp_path: Path) -> None:
         "mappedFileSizeCommitLog"
     ]
     assert written(path)["mappedFileSizeCommitLog"] == "65536"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("maxMessageSize=0", "maxMessageSize must be a whole number from 1 to 2147483647, not '0'"),
+        ("regionId=\\u12", "the property regionId has a \\u that four hex digits do not follow"),
+        ("deleteWhen=99", "deleteWhen=99: expected hours of the day (0 to 23) joined by ';', such"),
+    ],
+)
+def test_who_is_refused_reads_of_the_property_only(tmp_path: Path, text: str, told: str) -> None:
+    """Not of the port that he came from, nor of a line of what his tool made of his command."""
+    runtime = runtime_config(tmp_path / "b.conf", BrokerConfig(broker_name="b"))
+    runtime.checks.append(check_store_config)
+    with pytest.raises(RequestError) as refused:
+        asyncio.run(runtime.update(text, "192.0.2.7:40123"))
+    assert str(refused.value).startswith(told)
 
 
 def test_the_black_list_cannot_be_emptied(tmp_path: Path) -> None:
