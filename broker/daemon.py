@@ -22,6 +22,7 @@ from ..store.model.config import MessageStoreConfig
 from ..store.model.errors import StoreConfigError, StoreError
 from ..store.replica.replication_secret import MIN_SECRET_LENGTH
 from .assembly.broker import Broker
+from .config.addresses import follow_bind_address, not_listened_on
 from .config.config import (
     ALIASES,
     IMPORTANT,
@@ -57,6 +58,7 @@ RECORDS: Final = (
 async def serve(settings: Settings) -> None:
     """Work until cancelled."""
     config = settings[BrokerConfig]
+    follow_bind_address(settings)
     check(settings)
     log.info("broker starting leaves=%r", KIND)
     report(settings)
@@ -126,6 +128,13 @@ def _say_ready(broker: Broker) -> None:
             "aclEnable=true or "
             "bindAddress, unless a firewall keeps strangers out",
             broker.port,
+        )
+    if wrong := not_listened_on(settings.broker, settings.server):
+        log.warning(
+            "nothing listens at a registered address: %s, but bindAddress=%s; brokerIP1 is for "
+            "clients, brokerIP2 for slaves, leave them out or set bindAddress to none",
+            " ".join(wrong),
+            settings.server.bind_address,
         )
 
 

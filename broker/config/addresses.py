@@ -8,8 +8,10 @@ import random
 import socket
 from typing import Final
 
+from ...daemon.launch import Settings
 from ...remoting.transport.address import is_host
-from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
+from ...remoting.transport.config import ALL_INTERFACES
+from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE, BrokerConfig, BrokerServerConfig
 
 _ATTEMPTS: Final = 50
 _NEIGHBOURHOOD: Final = VIP_PORT_DISTANCE + HA_PORT_DISTANCE
@@ -36,9 +38,48 @@ async def resolve(host: str) -> str:
     return next((each for each in addresses if "." in each), addresses[0])
 
 
+def follow_bind_address(settings: Settings) -> None:
+    """A broker that listens on one address only registers that, not the machine's, where
+    ``brokerIP1`` and ``brokerIP2`` are not given: nobody could be reached at another one."""
+    config, host = settings[BrokerConfig], settings[BrokerServerConfig].bind_address
+    given = {each.name for each in settings.properties}
+    if host not in ALL_INTERFACES:
+        config.broker_ip1 = config.broker_ip1 if "brokerIP1" in given else host
+        config.broker_ip2 = config.broker_ip2 if "brokerIP2" in given else host
+
+
+def not_listened_on(config: BrokerConfig, server: BrokerServerConfig) -> list[str]:
+    """What is registered and certainly wrong, as ``brokerIP2=10.0.0.1``: another address of this
+    machine than ``bindAddress``. One that the machine does not have may be forwarded to it, and a
+    name may be any address."""
+    host = server.bind_address
+    if host in ALL_INTERFACES or not _is_address(host):
+        return []
+    registered = {"brokerIP1": config.broker_ip1, "brokerIP2": config.broker_ip2}
+    return [
+        f"{name}={address}"
+        for name, address in registered.items()
+        if _is_address(address)
+        and ipaddress.ip_address(address) != ipaddress.ip_address(host)
+        and _is_free(_family(address), address, 0)
+    ]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def free_port(host: str) -> int:
     """A port that is free together with those that a broker needs around it. Raises ``OSError``."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    family = _family(host)
     for _ in range(_ATTEMPTS):
         port = random.choice(FREE_PORTS)
         if all(

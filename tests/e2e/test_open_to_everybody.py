@@ -57,3 +57,20 @@ def test_mqcluster(tmp_path: Path, options: list[str], everybody: bool) -> None:
     finally:
         daemon.end()
     assert daemon.log_path.read_text().count(SAID) == everybody
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [([], []), (["--brokerIP2=127.0.0.2"], ["brokerIP2=127.0.0.2, but bindAddress=127.0.0.1"])],
+)
+def test_a_broker_that_registers_where_it_does_not_listen(
+    tmp_path: Path, properties: list[str], told: list[str]
+) -> None:
+    settings = (f"--listenPort={free_port(HOST)}", f"--bindAddress={HOST}", *properties)
+    store = f"--storePathRootDir={tmp_path}/store"
+    daemon = DaemonProcess("aiorocketmq.broker", _BROKER_READY, tmp_path, *settings, store)
+    daemon.end()
+    text = daemon.log_path.read_text()
+    assert f" address={HOST}:{daemon.port} " in text
+    found = re.findall(r"nothing listens at a registered address: (.*?);", text)
+    assert found == told
