@@ -65,6 +65,7 @@ def check(settings: Settings) -> None:
             f"{VIP_PORT_DISTANCE} below it"
         )
     _check_ports(settings)
+    _check_silence(settings[LaterStoreConfig])
     names = {
         "brokerName": config.broker_name,
         "brokerClusterName": config.broker_cluster_name,
@@ -99,6 +100,16 @@ def _check_group(config: BrokerConfig, store: MessageStoreConfig, group: GroupCo
         member_settings(config, store, group)
     except StoreConfigError as error:
         raise SettingsError(f"enableDLegerCommitLog=true: {error}") from error
+
+
+def _check_silence(later: LaterStoreConfig) -> None:
+    """Whoever has nothing to say would be given up before it says so, again and again."""
+    if later.ha_housekeeping_interval <= later.ha_send_heartbeat_interval:
+        raise SettingsError(
+            f"haHousekeepingInterval={later.ha_housekeeping_interval} must be more than "
+            f"haSendHeartbeatInterval={later.ha_send_heartbeat_interval}, several times as much at "
+            "best: so long master and slave wait for a sign of life"
+        )
 
 
 def _ports(settings: Settings) -> dict[str, int]:

@@ -149,7 +149,7 @@ def _number_text(annotation: Any) -> str:
         if high in bits and low == -high - 1
         else f"{low}..{high}"
         if high < 2**31 - 1
-        else f"i32 ≥ {low}"
+        else f"{bits.get(high, 'i64')} ≥ {low}"
     )
 
 

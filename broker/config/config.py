@@ -78,6 +78,8 @@ unused_bool = Annotated[bool, Meta(description=_NOTHING)]
 
 positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """With 0 of these nothing would be served."""
+_positive_i64 = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+_not_negative_i64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 _CORES = os.cpu_count() or 1
 
@@ -126,7 +128,7 @@ class BrokerConfig(Record, kw_only=True):
         default_factory=lambda: max(8 + 2 * _CORES, 4 * _send_threads())
     )
 
-    flush_consumer_offset_interval: i32 = 5000
+    flush_consumer_offset_interval: positive = 5000
     flush_consumer_offset_history_interval: unused_int = 60000
     reject_transaction_message: bool = False
     fetch_namesrv_addr_by_address_server: bool = False
@@ -148,7 +150,7 @@ class BrokerConfig(Record, kw_only=True):
 
     filter_server_nums: unused_int = 0
     long_polling_enable: bool = True
-    short_polling_time_mills: i64 = 1000
+    short_polling_time_mills: _not_negative_i64 = 1000
     notify_consumer_ids_changed_enable: bool = True
     high_speed_mode: unused_bool = False
     commercial_enable: unused_bool = True
@@ -162,7 +164,7 @@ class BrokerConfig(Record, kw_only=True):
     register_broker_timeout_mills: positive = 6000
     slave_read_enable: bool = False
     disable_consume_if_consumer_read_slowly: bool = False
-    consumer_fallbehind_threshold: i64 = 16 * 1024**3
+    consumer_fallbehind_threshold: _not_negative_i64 = 16 * 1024**3
     broker_fast_failure_enable: bool = True
     wait_time_mills_in_send_queue: positive = 200
     """Messages are refused while the oldest one without an answer is older."""
@@ -176,17 +178,17 @@ class BrokerConfig(Record, kw_only=True):
     enable_calc_filter_bit_map: bool = False
     expect_consumer_num_use_filter: Annotated[int, Meta(ge=1, le=10_000)] = 32
     max_error_rate_of_bloom_filter: Annotated[int, Meta(ge=1, le=99)] = 20
-    filter_data_clean_time_span: i64 = 24 * 3600 * 1000
+    filter_data_clean_time_span: _not_negative_i64 = 24 * 3600 * 1000
     filter_support_retry: bool = False
     enable_property_filter: bool = False
     compressed_register: bool = False
     force_register: bool = True
     register_name_server_period: i32 = 30000
-    transaction_time_out: i64 = 6000
+    transaction_time_out: _not_negative_i64 = 6000
     """How old (ms) a half message is when its producer is asked about it for the first time."""
-    transaction_check_max: i32 = 15
+    transaction_check_max: positive = 15
     """How often a producer is asked before its half message goes to TRANS_CHECK_MAX_TIME_TOPIC."""
-    transaction_check_interval: i64 = 60000
+    transaction_check_interval: _positive_i64 = 60000
     """Between two rounds of asking (ms)."""
     acl_enable: bool = False
     """Takes effect at the next start."""

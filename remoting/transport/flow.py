@@ -63,7 +63,7 @@ class Limits(Record, frozen=True, kw_only=True):
     first_byte_s: patience = 120.0
     """A new connection must say something within this time."""
     tls_handshake_s: patience = 10.0
-    shutdown_grace_s: float = 3.0
+    shutdown_grace_s: Annotated[float, Meta(ge=0)] = 3.0
     """At shutdown, how long requests in progress may take."""
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ...remoting.protocol.record.layout import QUEUE_UNIT
-from ...remoting.protocol.wire import Record, i32, i64
+from ...remoting.protocol.wire import Record, i32
 
 CQ_UNIT_SIZE: Final = QUEUE_UNIT.size
 PATH_SPLITTER: Final = ","
@@ -22,6 +22,7 @@ positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 """With 0 of these a store would take no message or hand none out. Checked where text is read, not
 when a Record is made."""
 not_negative = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
 class BrokerRole(Enum):
@@ -50,11 +51,11 @@ class MessageStoreConfig(Record, kw_only=True):
     read_only_commit_log_store_paths: str | None = None
     """Paths joined by ``,`` whose commit log files are read and get no new ones."""
     mapped_file_size_commit_log: Annotated[int, msgspec.Meta(ge=4096, le=2**31 - 1)] = 1 << 30
-    max_mapped_queue_files: i32 = 24_000
+    max_mapped_queue_files: positive = 24_000
     """Files of consume queues that are mapped at once; those not used for the longest time are
     unmapped. Never more than half of the mappings that the kernel allows a process
     (``vm.max_map_count``)."""
-    max_mapped_queue_bytes: i64 = 256 << 30
+    max_mapped_queue_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] = 256 << 30
     """The same limit in bytes of address space."""
     mapped_file_size_consume_queue: Annotated[int, msgspec.Meta(ge=CQ_UNIT_SIZE, le=2**31 - 1)] = (
         300_000 * CQ_UNIT_SIZE
@@ -63,7 +64,9 @@ class MessageStoreConfig(Record, kw_only=True):
     enable_consume_queue_ext: bool = False
     """Keep the bitmap of the SQL filters that want a message with its consume queue
     (``consumequeue_ext``)."""
-    mapped_file_size_consume_queue_ext: i32 = 48 << 20
+    mapped_file_size_consume_queue_ext: Annotated[int, msgspec.Meta(ge=4096, le=2**31 - 1)] = (
+        48 << 20
+    )
     bit_map_length_consume_queue_ext: i32 = 64
     """Without effect, as in the original: bitmaps are as long as the broker's bloom filter makes
     them."""
@@ -73,28 +76,28 @@ class MessageStoreConfig(Record, kw_only=True):
     broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
     offset_check_in_slave: bool = False
     flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
-    flush_interval_commit_log: i32 = 500
-    flush_commit_log_least_pages: i32 = 4
-    flush_commit_log_thorough_interval: i32 = 10_000
-    flush_interval_consume_queue: i32 = 1_000
-    flush_consume_queue_least_pages: i32 = 2
-    flush_consume_queue_thorough_interval: i32 = 60_000
-    sync_flush_timeout: i32 = 5_000
+    flush_interval_commit_log: positive = 500
+    flush_commit_log_least_pages: not_negative = 4
+    flush_commit_log_thorough_interval: not_negative = 10_000
+    flush_interval_consume_queue: positive = 1_000
+    flush_consume_queue_least_pages: not_negative = 2
+    flush_consume_queue_thorough_interval: not_negative = 60_000
+    sync_flush_timeout: positive = 5_000
     check_crc_on_recover: bool = msgspec.field(default=True, name="checkCRCOnRecover")
 
     max_transfer_bytes_on_message_in_memory: positive = 256 << 10
     max_transfer_count_on_message_in_memory: positive = 32
     max_transfer_bytes_on_message_in_disk: positive = 64 << 10
     max_transfer_count_on_message_in_disk: positive = 8
-    access_message_in_memory_max_ratio: i32 = 40
+    access_message_in_memory_max_ratio: percent = 40
     """Percent of the physical memory: what lies further back counts as on the disk."""
 
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-    disk_max_used_space_ratio: i32 = 75
-    """Percent, 10 to 95."""
-    disk_space_clean_forcibly_ratio: i32 = 85
+    disk_max_used_space_ratio: percent = 75
+    """Kept between 10 and 95 where it is used, as in the original."""
+    disk_space_clean_forcibly_ratio: Annotated[int, msgspec.Meta(ge=1, le=100)] = 85
     """Percent; a system property of the original, the name is that of 5.x."""
-    disk_space_warning_level_ratio: i32 = 90
+    disk_space_warning_level_ratio: Annotated[int, msgspec.Meta(ge=1, le=100)] = 90
     """Likewise."""
     warm_maped_file_enable: bool = False
     """Touch the pages of the whole next commit log file ahead; without it the next 16 MiB are
@@ -112,12 +115,12 @@ class MessageStoreConfig(Record, kw_only=True):
     delete_when: str = "04"
     """Hours of the day, several separated by ``;``."""
     clean_file_forcibly_enable: bool = True
-    clean_resource_interval: i32 = 10_000
-    delete_commit_log_files_interval: i32 = 100
-    delete_consume_queue_files_interval: i32 = 100
-    flush_delay_offset_interval: i64 = 10_000
+    clean_resource_interval: positive = 10_000
+    delete_commit_log_files_interval: not_negative = 100
+    delete_consume_queue_files_interval: not_negative = 100
+    flush_delay_offset_interval: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] = 10_000
     enable_schedule_message_stats: bool = True
-    scrub_interval_hours: i32 = 168
+    scrub_interval_hours: not_negative = 168
     """A scrub of the commit log begins so long after the last one did (``scrub``); 0: none.
     Ours."""
     scrub_bytes_per_second: positive = 4 << 20
@@ -128,7 +131,7 @@ class MessageStoreConfig(Record, kw_only=True):
     enable_multi_dispatch: bool = False
     """A message also goes to the topics that its property INNER_MULTI_DISPATCH names
     (``multi_dispatch``)."""
-    max_lmq_consume_queue_num: i32 = 20_000
+    max_lmq_consume_queue_num: not_negative = 20_000
 
     enable_dledger_commit_log: bool = msgspec.field(default=False, name="enableDLegerCommitLog")
     """The broker is a member of a group that elects its master (dledger.md); the spelling is the

@@ -22,7 +22,11 @@ from aiorocketmq.remoting.errors import BrokerError, RequestError
 from aiorocketmq.remoting.file_mode import FileMode
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
-from aiorocketmq.remoting.protocol.java_properties import parse_properties
+from aiorocketmq.remoting.protocol.java_properties import (
+    Property,
+    PropertyError,
+    parse_properties,
+)
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.services.retention import Rules
@@ -100,6 +104,58 @@ def test_who_is_refused_reads_of_the_property_only(tmp_path: Path, text: str, to
     with pytest.raises(RequestError) as refused:
         asyncio.run(runtime.update(text, "192.0.2.7:40123"))
     assert str(refused.value).startswith(told)
+
+
+OUT_OF_RANGE = {
+    "diskMaxUsedSpaceRatio": ("-1", "200"),
+    "diskSpaceCleanForciblyRatio": ("0", "101"),
+    "diskSpaceWarningLevelRatio": ("0", "101"),
+    "accessMessageInMemoryMaxRatio": ("-1", "101"),
+    "maxMappedQueueFiles": ("0",),
+    "maxMappedQueueBytes": ("0",),
+    "mappedFileSizeConsumeQueueExt": ("-1", "0", "4095"),
+    "flushIntervalCommitLog": ("0",),
+    "flushCommitLogLeastPages": ("-1",),
+    "flushCommitLogThoroughInterval": ("-1",),
+    "flushIntervalConsumeQueue": ("0",),
+    "flushConsumeQueueLeastPages": ("-1",),
+    "flushConsumeQueueThoroughInterval": ("-1",),
+    "syncFlushTimeout": ("0",),
+    "cleanResourceInterval": ("0",),
+    "deleteCommitLogFilesInterval": ("-1",),
+    "deleteConsumeQueueFilesInterval": ("-1",),
+    "flushDelayOffsetInterval": ("0",),
+    "scrubIntervalHours": ("-1",),
+    "maxLmqConsumeQueueNum": ("-1",),
+    "flushConsumerOffsetInterval": ("0",),
+    "shortPollingTimeMills": ("-1",),
+    "consumerFallbehindThreshold": ("-1",),
+    "filterDataCleanTimeSpan": ("-1",),
+    "transactionTimeOut": ("-1",),
+    "transactionCheckMax": ("0",),
+    "transactionCheckInterval": ("0",),
+}
+"""Each would have been taken, and felt later."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in OUT_OF_RANGE.items() for value in values],
+)
+def test_a_number_out_of_range_is_refused_at_start_and_later(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    told = rf"^{name} must be a whole number (from \d+ to|of at least) \d+, not '{value}'$"
+    with pytest.raises(PropertyError, match=told):
+        Settings(RECORDS, [Property(name, value)])
+    runtime = runtime_config(tmp_path / "b.conf", BrokerConfig(broker_name="b"))
+    with pytest.raises(RequestError, match=told):
+        asyncio.run(runtime.update(f"{name}={value}", "test"))
+
+
+def test_a_broker_as_it_is_by_default_is_in_range() -> None:
+    found = Settings(RECORDS).as_properties()
+    Settings(RECORDS, [Property(*each) for each in found.items()])
 
 
 def test_the_black_list_cannot_be_emptied(tmp_path: Path) -> None:
@@ -252,6 +308,9 @@ REFUSED = {
         "every path is also in readOnlyCommitLogStorePaths"
     ),
     "enableDLegerCommitLog=true": "enableDLegerCommitLog=true",
+    "haSendHeartbeatInterval=20000": (
+        "haHousekeepingInterval=20000 must be more than haSendHeartbeatInterval=20000"
+    ),
     "fileMode=0777": "fileMode must be 0600, 0640, 0660 or 0644, not '0777'",
     "haMaxConnectionsPerAddress=1": (
         "haMaxConnectionsPerAddress must be a whole number from 2 to 64, not '1'"
