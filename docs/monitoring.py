@@ -178,12 +178,15 @@ ALERTS: Final = (
     ),
     Alert(
         "RocketMQSlaveGone",
+        "rocketmq_replication_slaves < rocketmq_replication_slaves_wanted or "
         "rocketmq_replication_slaves < max_over_time(rocketmq_replication_slaves[1d])",
         "5m",
         "warning",
-        f"{_AT} has fewer slaves than it had",
-        "A slave is down, or cannot reach the master's `haListenPort`.",
-        "Its log names the reason; taken away for good: quiet after a day.",
+        f"{_AT} has fewer slaves than it had, or than it waits for",
+        "A slave is down, has never come, or cannot reach the master's `haListenPort` at "
+        "`brokerIP2`. A SYNC_MASTER with fewer than `inSyncReplicas` answers sends with code 11.",
+        "The slave's log names the reason. Taken away for good: quiet after a day, of a "
+        "SYNC_MASTER once it is an ASYNC_MASTER or wants fewer.",
     ),
     Alert(
         "RocketMQGroupWithoutLeader",
@@ -380,7 +383,14 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         ),
     ),
     "Copies": (
-        Panel("Slaves connected", "short", (_value("replication_slaves"),)),
+        Panel(
+            "Slaves connected",
+            "short",
+            (
+                _value("replication_slaves"),
+                _value("replication_slaves_wanted", "wanted " + _NODE),
+            ),
+        ),
         Panel("Slaves behind", "bytes", (_value("replication_lag_bytes", "{{slave}}" + _OF),)),
         Panel("Role in a group: 2 leader, 1 follower", "short", (_value("raft_role"),)),
         Panel(

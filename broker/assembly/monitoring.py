@@ -10,6 +10,7 @@ from ...remoting.clock import Clock
 from ...remoting.protocol.extras import install_command
 from ...remoting.services import Service
 from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
 from ..config.settings import BrokerSettings
 from ..monitoring.consume_progress import ConsumeProgress
 from ..sends.fast_failure import FastFailure
@@ -79,4 +80,6 @@ def prometheus_server(
         config, store, state, monitoring.stats, monitoring.sampler, load, held_pulls, copies.lags
     )
     metrics.member = copies.member
+    if store.raft is None and store.config.broker_role is BrokerRole.SYNC_MASTER:
+        metrics.slaves_wanted = settings.later.in_sync_replicas
     return PrometheusServer(metrics, config.prometheus_address, config.prometheus_port, clock)

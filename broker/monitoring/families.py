@@ -86,6 +86,7 @@ _ALL: Final = (
     _gauge("storage_writeable", "1 while messages are taken; slaves and followers take none"),
     _gauge("storage_disk_ratio", "How full the disks are, 0 to 1", ("disk",)),
     _gauge("replication_slaves", "Slaves that are connected"),
+    _gauge("replication_slaves_wanted", "Slaves that sends wait for; none unless SYNC_MASTER"),
     _gauge("replication_lag_bytes", "How far a slave is behind", ("slave",)),
     # a member of a group
     _gauge("raft_role", "2 leader, 1 follower, 0 candidate"),

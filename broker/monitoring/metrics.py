@@ -91,6 +91,8 @@ class BrokerMetrics:
         self._slave_lags = slave_lags
         self.member: GroupMember | None = None
         """None: the broker belongs to no group."""
+        self.slaves_wanted: int = 0
+        """``inSyncReplicas`` of a SYNC_MASTER."""
 
     def disk_ratios(self) -> dict[str, float]:
         """Asks the operating system: blocks."""
@@ -183,6 +185,7 @@ class BrokerMetrics:
         yield from self._table("storage_disk_ratio", rows)
         lags = self._slave_lags()
         yield self._one("replication_slaves", len(lags))
+        yield self._one("replication_slaves_wanted", self.slaves_wanted)
         rows = (((slave,), float(lag)) for slave, lag in lags.items())
         yield from self._table("replication_lag_bytes", rows)
 

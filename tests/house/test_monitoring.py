@@ -150,6 +150,20 @@ def test_alerts() -> None:
         )
 
 
+def test_a_slave_that_never_came_is_gone_too() -> None:
+    """A SYNC_MASTER without it has no history in which there are more."""
+    (group,) = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+    (rule,) = (rule for rule in group["rules"] if rule["alert"] == "RocketMQSlaveGone")
+    either: Any = promql_parser.parse(rule["expr"])
+    now = either.lhs
+    assert str(either.op) == "or"
+    assert str(now.op) == "<"
+    assert (now.lhs.name, now.rhs.name) == (
+        "rocketmq_replication_slaves",
+        "rocketmq_replication_slaves_wanted",
+    )
+
+
 def panels() -> Iterator[dict[str, Any]]:
     yield from json.loads((FOLDER / "dashboard.json").read_text())["panels"]
 

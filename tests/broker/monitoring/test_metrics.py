@@ -20,10 +20,11 @@ from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
+from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.raft.ready import Role
 
 from ...sim import turns_during
-from ..sim_broker import SimBroker, sim_broker
+from ..sim_broker import SimBroker, sim_broker, store_config
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -124,6 +125,20 @@ def test_the_table_of_metrics_is_what_is_told(tmp_path: Path) -> None:
                 name for each in FAMILIES.values() for name in each.series
             }
             assert one(found, "rocketmq_time_seconds") == 7.5
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("role", "wanted"), [(BrokerRole.SYNC_MASTER, 1), (BrokerRole.ASYNC_MASTER, 0)]
+)
+def test_slaves_that_never_came_are_missed(tmp_path: Path, role: BrokerRole, wanted: int) -> None:
+    async def run() -> None:
+        store = store_config(tmp_path, broker_role=role)
+        async with sim_broker(tmp_path, store=store, prometheus_port=1) as world:
+            found = samples_of(await scrape(world))
+            assert one(found, "rocketmq_replication_slaves") == 0
+            assert one(found, "rocketmq_replication_slaves_wanted") == wanted
 
     asyncio.run(run())
 
