@@ -40,14 +40,18 @@ def send_batch(
     tasks: Sequence[StagedTask],
     *,
     counted: bool = True,
+    query: str | None = None,
 ) -> int:
     """Have the rows of a batch in their topics, once; how many it has. Raises ``RocketMQError``:
     then it may be called again, with whatever the tasks have staged by then.
 
-    ``counted``: it is one of several, whose number says that it is the same again.
+    ``counted``: it is one of several, whose number says that it is the same again. ``query``: who
+    counts, as ``Manifest`` has it.
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
-    manifest = batches.manifest(batch)
+    manifest, last = batches.manifest(batch), batches.last()
+    if last is not None and options.write_id is not None:
+        _check_same_query(options.write_id, last, batch, query)
     if manifest is not None and options.write_id is not None:
         _check_same_write(options.write_id, manifest, tasks)
     if manifest is not None and batches.is_done(batch):
@@ -67,7 +71,7 @@ def send_batch(
     sender = _Sender(options)
     if manifest is None:
         check_readable(batches.folder(batch), tasks)
-        manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks))
+        manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks, query))
     else:
         log.warning(
             "batch %d of %s was begun before: its %d rows are sent as they were then",
@@ -78,6 +82,22 @@ def send_batch(
     sender.send(batches, manifest)
     batches.done(manifest)
     return manifest.rows
+
+
+def _check_same_query(write_id: str, last: Manifest, batch: int, query: str | None) -> None:
+    """A query with a new checkpoint counts from 0 again: its first batches are not those that are
+    in the topic under these numbers. Raises ``ConfigError``."""
+    if query is None or last.query is None or query == last.query:
+        return
+    theirs, ours = (
+        f"of the query {each}" if each else "of no query" for each in (last.query, query)
+    )
+    raise ConfigError(
+        f"option writeId {write_id!r}, batch {batch}: that is the id of writes {theirs}, and this "
+        f"write is {ours}: none of its rows is written. A new checkpoint makes a new query, which "
+        "counts its batches from 0 again: give it a writeId of its own, or go on with the old "
+        "checkpoint"
+    )
 
 
 def _check_same_write(write_id: str, manifest: Manifest, tasks: Sequence[StagedTask]) -> None:
@@ -119,7 +139,9 @@ class _Sender:
         self._instance: Final[ClientInstance] = BrokerAccess(options.connection).instance()
         self._deliverer: Final = self._loop.run(NumberedDeliverer.new(self._instance, options))
 
-    def decided(self, producer_id: str, batch: int, tasks: Sequence[StagedTask]) -> Manifest:
+    def decided(
+        self, producer_id: str, batch: int, tasks: Sequence[StagedTask], query: str | None
+    ) -> Manifest:
         """With the queues that there are now."""
         topics = _topics_of(tasks)
         queues = {topic: self._loop.run(self._deliverer.queues(topic)) for topic in topics}
@@ -140,6 +162,7 @@ class _Sender:
             },
             files=[task.name for task in tasks if task.rows],
             rows=sum(task.rows for task in tasks),
+            query=query,
         )
 
     def send(self, batches: Batches, manifest: Manifest) -> None:

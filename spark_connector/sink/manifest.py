@@ -44,6 +44,9 @@ class Manifest(msgspec.Struct, kw_only=True):
     none."""
     files: list[str]
     rows: int
+    query: str | None = None
+    """In whose ``foreachBatch`` it was written, by the id that its checkpoint keeps; empty: in that
+    of none. None: nobody can tell, as an earlier version could not."""
 
 
 class Placed(msgspec.Struct):
@@ -124,13 +127,14 @@ class Batches:
         """Nothing of it is to be sent. Raises ``StagingError``."""
         self._folder.delete(str(batch))
 
+    def last(self) -> Manifest | None:
+        """Of the last batch that is known. Raises ``StagingError``."""
+        known = sorted((int(n) for n in self._folder.names() if n.isdecimal()), reverse=True)
+        return next(filter(None, map(self.manifest, known)), None)
+
     def producer_id(self) -> str:
         """Of the last batch that is known; a new one, which nobody can guess."""
-        known = sorted((int(n) for n in self._folder.names() if n.isdecimal()), reverse=True)
-        for batch in known:
-            if (manifest := self.manifest(batch)) is not None:
-                return manifest.producer_id
-        return os.urandom(16).hex()
+        return os.urandom(16).hex() if (last := self.last()) is None else last.producer_id
 
 
 def placed_chunks(folder: Folder, manifest: Manifest) -> Iterator[Placed]:

@@ -38,6 +38,7 @@ from .write_columns import check_columns, was_read
 
 __all__ = [
     "BATCH_ID",
+    "QUERY_ID",
     "RocketMQArrowWriter",
     "Written",
     "batch_writer",
@@ -49,6 +50,8 @@ log: Final = logging.getLogger(__name__)
 
 BATCH_ID: Final = "streaming.sql.batchId"
 """Spark's property of a task for the number of its micro-batch, in ``foreachBatch`` as well."""
+QUERY_ID: Final = "sql.streaming.queryId"
+"""Spark's property of a task for its query, by the id that the checkpoint keeps; likewise."""
 _message_ids: Final = MessageIds()
 
 
@@ -64,6 +67,8 @@ class Written(WriterCommitMessage):
     """Whose rows are staged."""
     counted: bool = True
     """It is one of several: a micro-batch, or the option ``batchId``."""
+    query: str | None = None
+    """Who counts them: as ``Manifest`` has it."""
 
 
 def batch_writer(
@@ -107,7 +112,14 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
         written = [each for each in messages if isinstance(each, Written)]
         if self._options.exactly_once and written:
             first, tasks = written[0], staged_tasks(written)
-            send_batch(self._options, self._write_id, first.batch, tasks, counted=first.counted)
+            send_batch(
+                self._options,
+                self._write_id,
+                first.batch,
+                tasks,
+                counted=first.counted,
+                query=first.query,
+            )
         self._forget()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -136,6 +148,14 @@ def _batch_of(options: SinkOptions) -> int | None:
     context = TaskContext.get()
     in_foreach_batch = context.getLocalProperty(BATCH_ID) if context is not None else None
     return int(in_foreach_batch) if in_foreach_batch else None
+
+
+def _query_of(*, counted: bool) -> str | None:
+    """Whose task this is; empty: that of no query. None where a write is counted by somebody whom
+    Spark does not name (over Spark Connect, in a thread of the user's)."""
+    context = TaskContext.get()
+    query_id = context.getLocalProperty(QUERY_ID) if context is not None else None
+    return query_id or (None if counted else "")
 
 
 def write_rows(
@@ -168,6 +188,7 @@ class _Task:
         deliverer = self._deliverer = self._loop.run(new_deliverer(self._instance, options))
         number = _batch_of(options) if batch_id is None else int(batch_id)
         self._batch, self._counted = number or 0, number is not None
+        self._query = _query_of(counted=self._counted)
         self._staged = self._stage(write_id, partition) if options.exactly_once else None
         self._outbox = self._staged or Outbox(
             self._loop.submit, deliverer.deliver, options.max_in_flight
@@ -206,7 +227,7 @@ class _Task:
     def finish(self) -> Written:
         totals = self._outbox.finish()
         staged = None if self._staged is None else self._staged.task
-        return Written(totals.rows, totals.frames, staged, self._batch, self._counted)
+        return Written(totals.rows, totals.frames, staged, self._batch, self._counted, self._query)
 
     def close(self) -> None:
         """Nothing of a task that failed may arrive later than necessary."""

@@ -7,7 +7,7 @@ can write at once all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -15,12 +15,10 @@ from pyspark.sql.types import StructType
 
 from ...client.errors import ConfigError
 from .exactly_once import send_batch
-from .sink import BATCH_ID, Written, checked_options, staged_tasks, write_rows
+from .sink import BATCH_ID, QUERY_ID, Written, checked_options, staged_tasks, write_rows
 from .sink_options import SinkOptions
 
 __all__ = ["RocketMQStreamArrowWriter", "stream_writer"]
-
-_QUERY_ID: Final = "sql.streaming.queryId"
 
 
 def stream_writer(
@@ -47,7 +45,7 @@ class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[Any]) -> Written:
         """All rows of a task of one micro-batch."""
         context = TaskContext.get()
-        query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
+        query_id = context.getLocalProperty(QUERY_ID) if context is not None else None
         batch_id = context.getLocalProperty(BATCH_ID) if context is not None else None
         write_id = self._options.dedup_prefix or query_id or ""
         return write_rows(iterator, self._options, write_id, batch_id)

@@ -160,6 +160,47 @@ def test_a_write_that_is_done_is_none_with_more_rows(
     assert world.stored == [b"T1"]
 
 
+@pytest.mark.parametrize("first_batch", [0, 7])
+@pytest.mark.parametrize("writer", ["new", ""])
+def test_a_query_with_a_new_checkpoint_is_not_taken_for_the_old_one(
+    world: World, options: SinkOptions, tmp_path: Path, first_batch: int, writer: str
+) -> None:
+    """It counts from 0 again: its first batches would be done, and nowhere."""
+    named = replace(options, write_id="w")
+    old = [staged(tmp_path, "T1", batch=first_batch)]
+    assert send_batch(named, "w", first_batch, old, query="old") == 1
+    with pytest.raises(ConfigError, match=r"writes of the query old, .* a writeId of its own, or"):
+        send_batch(named, "w", 0, [staged(tmp_path, "T2")], query=writer)
+    assert world.stored == [b"T1"]
+    assert send_batch(named, "w", first_batch, old, query="old") == 1, "restarted after a crash"
+    later = [staged(tmp_path, "T3", batch=first_batch + 1)]
+    assert send_batch(named, "w", first_batch + 1, later, query="old") == 1
+    assert world.stored == [b"T1", b"T3"]
+
+
+def test_a_query_is_not_taken_for_a_write_of_no_query(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    named = replace(options, write_id="w")
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T1")], counted=False, query="") == 1
+    again = [staged(tmp_path, "T1")]
+    assert send_batch(named, "w", 0, again, counted=False, query="") == 1, "run once more"
+    with pytest.raises(ConfigError, match=r"writes of no query, and this write is of the query q"):
+        send_batch(named, "w", 0, [staged(tmp_path, "T2")], query="q")
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, "q"), ("q", None)])
+def test_who_cannot_be_told_goes_on(
+    world: World, options: SinkOptions, tmp_path: Path, before: str | None, now: str | None
+) -> None:
+    """What an earlier version decided, and what is written over Spark Connect."""
+    named = replace(options, write_id="w")
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T1")], query=before) == 1
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T1")], query=now) == 1
+    assert send_batch(named, "w", 1, [staged(tmp_path, "T2", batch=1)], query=now) == 1
+    assert world.stored == [b"T1", b"T2"]
+
+
 def test_what_was_half_done_may_come_with_other_rows(
     world: World, options: SinkOptions, tmp_path: Path
 ) -> None:
