@@ -2,9 +2,9 @@
 
 Rows for any queue fill frames of up to ``batchBytes`` in the order of the rows. Rows that are bound
 to a queue (by ``queueId``, ``shardingKey`` or ``orderly``) are grouped by queue and keep their
-order there. In a frame that was read from a topic (it has the column ``queueOffset``) queues that
-the topic written to does not have stand for others, a queue for a queue. What cannot be part of a
-batch (a delay level, a body that is to be compressed, a retry topic) goes alone.
+order there. For rows that were read from a topic (they have a ``queueOffset``) queues that the
+topic written to does not have stand for others, a queue for a queue. What cannot be part of a batch
+(a delay level, a body that is to be compressed, a retry topic) goes alone.
 """
 
 from __future__ import annotations
@@ -132,14 +132,15 @@ def _bound(
     keys = column("shardingKey") if "shardingKey" in names else None
     queue_ids = column("queueId") if "queueId" in names else None
     brokers = column("brokerName") if "brokerName" in names else None
-    read = "queueOffset" in names
+    read = column("queueOffset").is_valid() if "queueOffset" in names else pa.scalar(False)
     named: Collection[str] = ()
-    if queue_ids is not None and brokers is not None and not read:
-        named = pc.unique(brokers.filter(queue_ids.is_valid()).drop_null()).to_pylist()
+    if queue_ids is not None and brokers is not None:
+        bound = pc.and_(queue_ids.is_valid(), pc.invert(read))
+        named = pc.unique(brokers.filter(bound).drop_null()).to_pylist()
     if keys is not None and keys.null_count < count:
         _fill(codes, keys, _queues_of_keys(keys, queues_of(named)))
     if queue_ids is not None and queue_ids.null_count < count:
-        _fill(codes, queue_ids, _named_queues(queue_ids, brokers, queues_of(named), read=read))
+        _fill(codes, queue_ids, _named_queues(queue_ids, brokers, read, queues_of(named)))
     return codes if (codes != _ANY).any() else None
 
 
@@ -168,29 +169,30 @@ def _long_hash(key: int) -> int:
     return folded - (1 << 32) if folded & 0x8000_0000 else folded
 
 
-def _named_queues(
-    queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue], *, read: bool
-) -> Any:
-    """``read``: these are queues of the topic that the rows were read from."""
+def _named_queues(queue_ids: Any, brokers: Any, read: Any, queues: Sequence[MessageQueue]) -> Any:
+    """``read``: of the rows, or of all: these are queues of the topic that they were read from."""
     index: dict[tuple[str | None, int], int] = {
         (queue.broker_name, queue.queue_id): number for number, queue in enumerate(queues)
     }
     brokers_there = {queue.broker_name for queue in queues}
     only_broker = brokers_there.pop() if len(brokers_there) == 1 else None
     found = np.full(len(queue_ids), _ANY)
-    known: dict[tuple[str | None, int], int] = {}
-    names = [None] * len(queue_ids) if brokers is None else brokers.to_pylist()
-    for row, (name, queue_id) in enumerate(zip(names, queue_ids.to_pylist(), strict=True)):
+    known: dict[tuple[str | None, int, bool], int] = {}
+    count = len(queue_ids)
+    names = [None] * count if brokers is None else brokers.to_pylist()
+    were_read = [read.as_py()] * count if isinstance(read, pa.Scalar) else read.to_pylist()
+    for row, place in enumerate(zip(names, queue_ids.to_pylist(), were_read, strict=True)):
+        name, queue_id, was_read = place
         if queue_id is None:
             continue
-        number = known.get((name, queue_id))
+        number = known.get(place)
         if number is None:
             number = index.get((name or only_broker, queue_id))
-            if number is None and not read:
+            if number is None and not was_read:
                 raise _no_queue(name or only_broker, queue_id, queues)
             if number is None:
                 number = crc32(f"{name}:{queue_id}".encode()) % len(queues)
-            known[name, queue_id] = number
+            known[place] = number
         found[row] = number
     return found
 

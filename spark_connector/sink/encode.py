@@ -43,10 +43,10 @@ def encode_items(
     ids: tuple[str, Any],
     dedup: tuple[str, Any] | None = None,
     *,
-    drop_reserved: bool = False,
+    drop_reserved: bool | None = False,
 ) -> Items:
     """All rows of a RecordBatch. ``ids`` and ``dedup`` are what all message ids and all dedup ids
-    begin with, and their rest.
+    begin with, and their rest; ``drop_reserved`` None: of rows that were read from a topic.
 
     Raises ``MessageError`` for a row that no broker would take, or whose properties a reader would
     misread.
@@ -68,7 +68,12 @@ def encode_items(
     if "tags" in names:
         pieces.append(_pair("TAGS", batch.column("tags")))
     if "properties" in names:
-        own = _own_properties(batch.column("properties"), drop_reserved=drop_reserved)
+        properties = batch.column("properties")
+        if drop_reserved is None:
+            drop_reserved = "queueOffset" in names
+            if drop_reserved and (written := batch.column("queueOffset").is_null()).true_count:
+                _own_properties(properties.filter(written), drop_reserved=False)
+        own = _own_properties(properties, drop_reserved=drop_reserved)
         pieces.append(_texts(b"", own))
     flags = None
     if "flag" in names:

@@ -34,7 +34,7 @@ from .exactly_once import send_batch
 from .sink_delivery import Outbox, new_deliverer
 from .sink_options import SinkOptions, parse_sink_options
 from .staging import StagedRows, StagedTask, StagingError, folder_of, name_of_rows
-from .write_columns import check_columns, was_read
+from .write_columns import check_columns
 
 __all__ = [
     "BATCH_ID",
@@ -89,10 +89,9 @@ def checked_options(options: Mapping[str, str], schema: StructType) -> SinkOptio
     parsed = parse_sink_options(options)
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     check_columns(types, topic_given=parsed.topic is not None, not_sent=parsed.dedup_key_columns)
-    if parsed.drop_reserved is None:
-        # Tags and keys are among the system's properties: they must come by their own columns.
-        copied = was_read(types) and {"keys", "tags"} <= types.keys()
-        return replace(parsed, drop_reserved=copied)
+    if not {"keys", "tags"} <= types.keys() and parsed.drop_reserved is None:
+        # They are among the system's properties, and must come by their own columns.
+        return replace(parsed, drop_reserved=False)
     return parsed
 
 
@@ -218,7 +217,7 @@ class _Task:
     def _send(self, batch: Any) -> None:
         ids = _message_ids.take(self._instance.clock.time_ms(), batch.num_rows)
         items = encode_items(
-            batch, ids, self._dedup(batch), drop_reserved=bool(self._options.drop_reserved)
+            batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved
         )
         self._rows += batch.num_rows
         for chunk in chunks(batch, items, self._rules, self._queues_of):

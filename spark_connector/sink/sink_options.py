@@ -43,7 +43,7 @@ class SinkOptions:
     orderly: bool
     require_send_ok: bool
     drop_reserved: bool | None
-    """None: where the frame was read from a topic."""
+    """None: of rows that were read from a topic."""
     exactly_once: bool
     staging_location: str
     """Where rows wait until one attempt of each task is chosen; empty without ``exactly_once``."""

@@ -158,6 +158,27 @@ def test_rows_that_no_broker_would_take(row: dict[str, Any], problem: str) -> No
         items_of(batch_of([good, {**good, **row}]))
 
 
+def test_reserved_properties_are_left_out_of_what_was_read_alone() -> None:
+    """A row that ``INSERT INTO`` a view writes has the column, and null there."""
+    reserved = [("DELAY", "3"), ("b", "1")]
+    read = {"body": b"x", "properties": reserved, "queueOffset": 0}
+    types = {"queueOffset": pa.int64()}
+    mine = {"body": b"y", "properties": [("c", "2")], "queueOffset": None}
+    items = items_of(batch_of([read, mine], **types), drop_reserved=None).items
+    first, second = decode_batch(b"".join(items.to_pylist()))
+    assert set(decode_properties(first.properties.decode())) == {"UNIQ_KEY", "b"}
+    assert set(decode_properties(second.properties.decode())) == {"UNIQ_KEY", "c"}
+    refused: list[list[dict[str, Any]]] = [
+        [{**read, "queueOffset": None}],
+        [read, {**mine, "properties": reserved}],
+    ]
+    for rows in refused:
+        with pytest.raises(MessageError, match="reserved: DELAY"):
+            items_of(batch_of(rows, **types), drop_reserved=None)
+    with pytest.raises(MessageError, match="reserved: DELAY"):
+        items_of(batch_of([{"body": b"x", "properties": reserved}]), drop_reserved=None)
+
+
 def test_reserved_properties_can_be_left_out() -> None:
     properties = [
         ("UNIQ_KEY", "old"),
@@ -316,6 +337,28 @@ def test_queues_of_another_topic_stand_for_queues_of_this_one(named: bool) -> No
     assert all(len(queues) == 1 and None not in queues for queues in queues_of.values())
     if named:
         assert (queues_of["a", 1], queues_of["b", 2]) == ({QUEUES[1]}, {QUEUES[5]})
+
+
+def test_a_row_without_an_offset_was_not_read() -> None:
+    """``INSERT INTO`` a view fills what it does not name with nulls, and a union may have both."""
+    types = {"queueOffset": pa.int64()}
+    inserted = {"body": b"1", "queueId": 7, "brokerName": "a", "queueOffset": None}
+    read = {**inserted, "body": b"2", "queueOffset": 0}
+    with pytest.raises(MessageError, match="T has no queue 7 on a"):
+        sent(batch_of([inserted], **types))
+    with pytest.raises(MessageError, match="T has no queue 7 on a"):
+        sent(batch_of([read, inserted], **types))
+    (chunk,) = sent(batch_of([read], **types))
+    assert chunk.queue in QUEUES
+    asked: list[set[str]] = []
+
+    def queues_of(_topic: str, brokers: Collection[str]) -> Sequence[MessageQueue]:
+        asked.append(set(brokers))
+        return QUEUES
+
+    both = batch_of([{**read, "brokerName": "c"}, {**inserted, "queueId": 1}], **types)
+    assert list(chunks(both, items_of(both), Rules("T", 1 << 20, None, None), queues_of))
+    assert asked[0] == {"a"}, "is waited for"
 
 
 def test_orderly_rows_of_a_task_stay_in_one_queue() -> None:
