@@ -166,12 +166,20 @@ class _Sender:
         )
 
     def send(self, batches: Batches, manifest: Manifest) -> None:
-        """Return when all are stored."""
+        """Return when all are stored. Behind a chunk that is not, nothing of its queue is sent: a
+        broker takes the first number of a batch that comes, and what lies before it for stored."""
         in_order: dict[MessageQueue, asyncio.Lock] = {}
+        broken: dict[MessageQueue, BaseException] = {}
 
         async def deliver(placed: Placed) -> None:
             async with in_order.setdefault(placed.queue, asyncio.Lock()):
-                await self._deliverer.deliver(placed)
+                if (before := broken.get(placed.queue)) is not None:
+                    raise before
+                try:
+                    await self._deliverer.deliver(placed)
+                except BaseException as error:  # also where it was cancelled
+                    broken[placed.queue] = error
+                    raise
 
         outbox = Outbox(self._loop.submit, deliver, self._options.max_in_flight)
         try:

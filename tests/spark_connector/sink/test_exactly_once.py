@@ -21,7 +21,7 @@ from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.loop_thread import LoopThread
 from aiorocketmq.remoting.errors import ConnectError, RequestError
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.properties import decode_properties
 from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
@@ -29,6 +29,7 @@ from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
 from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
+from aiorocketmq.spark_connector.sink.sink_delivery import TooLongError
 from aiorocketmq.spark_connector.sink.sink_options import SinkOptions, parse_sink_options
 from aiorocketmq.spark_connector.sink.staging import StagedTask, StagingError, name_of_rows
 
@@ -51,6 +52,8 @@ class World:
         self.time_ms = 5
         self.loses: bytes | None = None
         """This row, when it has stored and acknowledged it, from the end of its log."""
+        self.refuses: dict[bytes, int] = {}
+        """Rows, and so often."""
 
     async def instance(self) -> ClientInstance:
         clock = ManualClock()
@@ -89,6 +92,9 @@ class World:
         """Once, as it has its number. Raises ``RequestError``."""
         text = decode_properties(header.properties)["SEND_SEQUENCE"]
         sequence, table = SendSequence.parse(text), self.tables[broker]
+        if (times := self.refuses.get(bytes(body), 0)) > 0:
+            self.refuses[bytes(body)] = times - 1
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "the message is illegal")
         key = Key(sequence.producer_id, header.topic, 0)
         if not table.known(key, sequence, 1, self.time_ms):
             self.stored.append(bytes(body))
@@ -248,6 +254,19 @@ def test_what_the_end_of_a_log_had_is_sent_again(
     assert world.stored == [b"T1"]
     send_batch(options, "w", 0, rows)
     assert world.stored == [b"T1", b"T2", b"T3"]
+
+
+def test_nothing_overtakes_a_row_that_was_not_sent(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """A broker takes the first number of a batch that comes, and what lies before it for stored."""
+    world.refuses[b"T1"] = 1
+    rows = [staged(tmp_path, "T1", "T2", "U1", "T3")]
+    with pytest.raises(TooLongError):
+        send_batch(options, "w", 0, rows)
+    assert send_batch(options, "w", 0, rows) == 4
+    assert [row for row in world.stored if row != b"U1"] == [b"T1", b"T2", b"T3"]
+    assert world.stored.count(b"U1") == 1
 
 
 def test_nothing_is_decided_before_all_rows_can_be_read(
