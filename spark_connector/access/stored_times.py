@@ -83,7 +83,26 @@ class StoredTimes:
 
     async def stored_at(self, offset: int) -> Stored | None:
         """The first message at or behind an offset; ``None`` where there is none, or the offset
-        lies before the oldest. Raises ``RecordError`` when it cannot be read."""
+        lies before the oldest. Raises ``RecordError`` when it cannot be read.
+
+        A broker that has lost what lies there (its file is gone, or it is damaged) says where to
+        go on.
+        """
+        while True:
+            answer = await self._pulled(offset)
+            if answer.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
+                break
+            if (go_on := int(answer.header.next_begin_offset)) <= offset:
+                break
+            offset = go_on
+        if answer.code in _NOTHING_THERE:
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise answer.error()
+        messages, _read = read_messages(answer.body, self._queue.broker_name)
+        return Stored(messages[0].queue_offset, messages[0].store_timestamp) if messages else None
+
+    async def _pulled(self, offset: int) -> Response:
         topic, broker_name, queue_id = self._queue
         header = PullMessageRequest(
             consumer_group=self._group,
@@ -99,13 +118,7 @@ class StoredTimes:
             expression_type="TAG",
             bname=broker_name,
         )
-        answer = await self._ask(RequestCode.PULL_MESSAGE, header)
-        if answer.code in _NOTHING_THERE:
-            return None
-        if answer.code != ResponseCode.SUCCESS:
-            raise answer.error()
-        messages, _read = read_messages(answer.body, broker_name)
-        return Stored(messages[0].queue_offset, messages[0].store_timestamp) if messages else None
+        return await self._ask(RequestCode.PULL_MESSAGE, header)
 
     async def _offset(self, code: RequestCode, header: Record) -> int:
         return int((await self._ask(code, header)).check().header.offset)
