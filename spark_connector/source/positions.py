@@ -120,6 +120,7 @@ def _at_times(
         times = dict.fromkeys(queues, position.timestamp_ms)
     else:
         times = resolve(position.option, position.values, queues)
+    ends = access.latest(times)  # asked before: what comes meanwhile is not older
     found = access.offsets_for_times(times)
     late = [queue for queue, offset in found.items() if offset is None]
     if late and _is_start(position) and options.timestamp_strategy == "error":
@@ -129,7 +130,7 @@ def _at_times(
             "startingOffsetsByTimestampStrategy=latest begins with what comes next there"
         )
     offsets: Offsets = {queue: offset for queue, offset in found.items() if offset is not None}
-    offsets.update(access.latest(late) if late else {})
+    offsets.update({queue: ends[queue] for queue in late})
     return Resolved(_complete(position, offsets, queues, options, access), not late)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -106,6 +107,21 @@ def test_times(cluster: SimCluster) -> None:
         ConfigError, match="option startingTimestamp: nothing was stored at or after 70 in t/a/1"
     ):
         start(cluster, startingTimestamp="70")
+    late = start(cluster, startingTimestamp="70", startingOffsetsByTimestampStrategy="latest")
+    assert late == ({ONE: 70, TWO: 50}, False)
+
+
+def test_a_message_that_comes_while_a_time_is_looked_for_is_not_left_out(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = cluster.offsets_for_times
+
+    def searching(times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        found = searched(times)
+        cluster.queues_[TWO].end = 71
+        return found
+
+    monkeypatch.setattr(cluster, "offsets_for_times", searching)
     late = start(cluster, startingTimestamp="70", startingOffsetsByTimestampStrategy="latest")
     assert late == ({ONE: 70, TWO: 50}, False)
 
