@@ -268,3 +268,30 @@ def test_in_foreach_batch_a_write_has_the_number_of_its_batch(
     query.trigger(availableNow=True).start().awaitTermination()
     assert numbers_in(shared, with_queues) == Counter(range(100))
     assert [path.name for path in (tmp_path / "staging" / "w").iterdir()] == ["2"]
+
+
+def test_in_foreach_batch_a_write_is_that_of_its_query(
+    spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
+) -> None:
+    """By its checkpoint: with a new one the batches count from 0 again, and are other ones."""
+    numbers(spark, 100, 2).write.json(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).format("json")
+    staging = {**GUARANTEE, "writeId": "w", "stagingLocation": tmp_path / "staging"}
+
+    def write_batch(frame: DataFrame, number: int) -> None:
+        write(frame, shared, with_queues, **staging, batchId=number)
+
+    def run(checkpoint: str) -> None:
+        query = rows.load(str(tmp_path / "rows")).writeStream.foreachBatch(write_batch)
+        query = query.option("checkpointLocation", str(tmp_path / checkpoint))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    run("old")
+    (tmp_path / "old" / "commits" / "1").unlink()
+    (tmp_path / "old" / "commits" / ".1.crc").unlink(missing_ok=True)
+    run("old")
+    with pytest.raises(PySparkException, match="counts its batches from 0 again"):
+        run("new")
+    with pytest.raises(PySparkException, match="this write is of no query"):
+        write(numbers(spark, 1), shared, with_queues, **staging)
+    assert numbers_in(shared, with_queues) == Counter(range(100))
