@@ -69,15 +69,16 @@ def _of_value(value: object) -> bytes:
 
 def drop_spark_duplicates(frame: DataFrame, within: str | None = None) -> DataFrame:
     """Without the messages that a Spark sink wrote twice; what no sink marked stays. Needs the
-    column ``properties``.
+    columns ``topic``, ``brokerName``, ``queueId``, ``queueOffset`` and ``properties``.
 
     A streaming frame remembers ids for ``within`` (``"1 hour"``), counted in the column
-    ``storeTimestamp``; with None for as long as ``withWatermark`` said before. A batch frame needs
-    neither.
+    ``storeTimestamp``; with None for as long as ``withWatermark`` said before. Spark leaves out
+    what was stored longer than that before the newest row: it should cover how far queues lie
+    apart. A batch frame needs neither.
     """
     from pyspark.sql import functions as F
 
-    own = F.concat_ws("/", "brokerName", "queueId", "queueOffset")
+    own = F.concat_ws("/", "topic", "brokerName", "queueId", "queueOffset")
     marked = frame.withColumn(
         "_dedup", F.coalesce(F.col("properties").getItem(SPARK_DEDUP_ID), own)
     )

@@ -157,6 +157,18 @@ def _query_of(*, counted: bool) -> str | None:
     return query_id or (None if counted else "")
 
 
+def _scope_of(
+    options: SinkOptions, write_id: str, batch_id: str | None, number: int | None, partition: int
+) -> str:
+    """In ``foreachBatch`` all micro-batches may have one ``dedupPrefix``, and each counts its rows
+    from 0; a key may be meant to be the same in several."""
+    if options.dedup_key_columns:
+        return scope_of(write_id, batch_id, None)
+    if options.dedup_prefix is not None and number is not None:
+        batch_id = str(number)
+    return scope_of(write_id, batch_id, partition)
+
+
 def write_rows(
     batches: Iterator[Any], options: SinkOptions, write_id: str, batch_id: str | None
 ) -> Written:
@@ -192,7 +204,7 @@ class _Task:
         self._outbox = self._staged or Outbox(
             self._loop.submit, deliverer.deliver, options.max_in_flight
         )
-        self._scope = scope_of(write_id, batch_id, None if options.dedup_key_columns else partition)
+        self._scope = _scope_of(options, write_id, batch_id, number, partition)
         self._rules = Rules(
             options.topic,
             options.batch_bytes,

@@ -264,6 +264,14 @@ def test_a_batch_that_is_replayed_has_the_same_ids(
     assert Counter(int(row.body) for row in once.collect()) == Counter(range(150))
 
 
+def test_messages_of_two_topics_are_no_duplicates(spark: SparkSession) -> None:
+    """No sink has marked them, and their places differ by the topic alone."""
+    columns = "topic string, brokerName string, queueId int, queueOffset bigint"
+    rows: list[tuple[object, ...]] = [("T", "a", 0, 5, {}), ("U", "a", 0, 5, {})]
+    frame = spark.createDataFrame(rows, f"{columns}, properties map<string,string>")
+    assert drop_spark_duplicates(frame).count() == 2
+
+
 def test_complete_results_cannot_be_written(
     spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -312,6 +320,23 @@ def test_results_of_a_batch_in_a_stream_have_ids_of_the_users_choice(
     assert Counter(message.body for message in found) == Counter({b"1:10": 2, b"2:40": 2})
     assert len(set(ids_of(found))) == 2
     assert all(id_.startswith("digits-0/k/") for id_ in ids_of(found))
+
+
+def test_rows_of_two_batches_have_ids_of_their_own_behind_one_prefix(
+    spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
+) -> None:
+    """Rows are numbered from 0 in each: readers would take the second batch for the first one."""
+    numbers(spark, 40, 2).write.json(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).format("json")
+
+    def write_batch(frame: DataFrame, _number: int) -> None:
+        write(frame, shared, with_queues, dedupPrefix="mine")
+
+    query = rows.load(str(tmp_path / "rows")).writeStream.foreachBatch(write_batch)
+    assert query.trigger(availableNow=True).start().awaitTermination(4 * PATIENCE_S)
+    found = messages(shared, with_queues)
+    assert len(found) == len(set(ids_of(found))) == 40
+    assert {id_.rpartition("/")[0] for id_ in ids_of(found)} == {"mine/0/0", "mine/1/0"}
 
 
 # --- what is tried again
