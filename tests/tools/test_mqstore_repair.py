@@ -97,6 +97,32 @@ def test_a_store_without_damage_asks_nobody(mqstore: MqStore, stores: tuple[Path
     )
 
 
+def test_what_the_replica_has_intact_of_a_stretch_is_mended(
+    mqstore: MqStore, stores: tuple[Path, Path]
+) -> None:
+    """Both have lost power, say. What lies between two parts that both have damaged is told by what
+    lies beyond them."""
+    mine, theirs = stores
+    first, second, third, stop = (offset_of(mine, number) for number in (4, 5, 6, 7))
+    overwrite(mine / LOG0, first, bytes(stop - first))
+    for begin in (first, third):
+        flip(theirs / LOG0, begin + 120)
+    with replica_of(theirs) as replica:
+        printed = mqstore("repair", str(mine), "--from", replica.address)
+    assert printed.code == 1
+    assert "1 damaged places mended, 2 left" in printed.out
+    mended, *left = (f"bytes {begin}..{end - 1}: " for begin, end in (
+        (second, third), (first, second), (third, stop)
+    ))  # fmt: skip
+    assert f"{mended}mended (" in printed.out
+    for each in left:
+        assert f"{each}not mended: the other replica has it damaged too" in printed.out
+    size = third - second
+    lost = [(mine / LOG0).read_bytes()[begin : begin + size] for begin in (first, third)]
+    assert lost == [bytes(size)] * 2
+    assert (mine / LOG0).read_bytes()[second:third] == (theirs / LOG0).read_bytes()[second:third]
+
+
 def spoilt(at: int) -> Callable[[bytes], bytes]:
     return lambda log: log[:at] + bytes([log[at] ^ 1]) + log[at + 1 :]
 

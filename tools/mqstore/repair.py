@@ -3,7 +3,8 @@ written in its place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.replica.repair import bytes_over_files, intact_bytes
+from ...store.replica.repair import DamagedThereTooError, bytes_over_files, intact_bytes
 from .entry_check import ELSEWHERE, refuse_member
 from .findings import printable
 
@@ -76,20 +77,40 @@ def repair(
         mended = left = 0
         places, log_end = _damaged_places(log, progress)
         damaged = {(place.begin, place.end) for place in places}
-        for place in places:
-            name = f"{place.path.name}: bytes {place.begin}..{place.end - 1}"
+        waiting = deque(places)
+        while waiting:
+            place = waiting.popleft()
             try:
                 _mend(log, place, stream_from, log_end, damaged)
+            except DamagedThereTooError as error:  # perhaps a part of it only
+                intact, not_there = (
+                    _parts(place, sizes) for sizes in (error.intact, error.damaged)
+                )
+                damaged.remove((place.begin, place.end))
+                damaged.update((part.begin, part.end) for part in (*intact, *not_there))
+                waiting.extendleft(reversed(intact))
+                left += len(not_there)
+                for part in not_there:
+                    tell(printable(f"{_name(part)}: not mended: {error}"))
             except StoreError as error:
                 left += 1
-                tell(printable(f"{name}: not mended: {error}"))
+                tell(printable(f"{_name(place)}: not mended: {error}"))
             else:
                 mended += 1
                 damaged.remove((place.begin, place.end))
-                tell(printable(f"{name}: mended ({place.problem})"))
+                tell(printable(f"{_name(place)}: mended ({place.problem})"))
         return Repaired(mended, left)
     finally:
         lock.release()
+
+
+def _name(place: Damage) -> str:
+    return f"{place.path.name}: bytes {place.begin}..{place.end - 1}"
+
+
+def _parts(place: Damage, sizes: Mapping[int, int]) -> list[Damage]:
+    """By their offsets."""
+    return [place._replace(begin=at, end=at + size) for at, size in sizes.items()]
 
 
 def _damaged_places(
