@@ -28,8 +28,9 @@ log: Final = logging.getLogger(__name__)
 HAND_OVER_PAUSE_S: Final = 60.0
 """A leader whose damage nobody mended asks again after that."""
 _AT_ONCE: Final = 100
-PATIENCE: Final = 2
-"""Times on end that nobody answers: then a leader's readers wait for nothing any longer."""
+PATIENCE_S: Final = 60.0
+"""So long a leader's readers wait while nobody answers: members may be away for a moment, and a
+group of consumers never gets what was passed over."""
 
 
 class ExpiredEverywhereError(StoreError):
@@ -62,8 +63,8 @@ class EntryMending:
         store.damage.is_watched = True
         self._unanswered: Final[Counter[int]] = Counter()
         """How often nobody had an answer: those that have expired elsewhere keep none waiting."""
-        self._silent = 0
-        """The last so many times nobody had."""
+        self._silent_since: float | None = None
+        """Nobody has had one since."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -73,6 +74,8 @@ class EntryMending:
         """Ask for what it is time for."""
         self._divide()
         now = self._clock.monotonic()
+        if not self._store.damage.is_known:
+            self._silent_since = None
         self._tries.tell(self._store.damage, now)
         due = self._tries.due(self._store.damage.places, now)
         due.sort(key=self._unanswered.__getitem__)
@@ -80,15 +83,15 @@ class EntryMending:
             try:
                 if not await self._mend(phy_offset):  # nobody has answered: another time
                     self._unanswered[phy_offset] += 1
-                    self._silent += 1
-                    if self._silent >= PATIENCE:
+                    if self._silent_since is None:
+                        self._silent_since = now
+                    if now - self._silent_since >= PATIENCE_S:
                         for each in due:
                             self._store.damage.is_asked_for(each)
                     if now >= self._hands_over_at:
                         self._hands_over_at = now + HAND_OVER_PAUSE_S
                         await self._hand_over()
                     return
-                self._silent = 0
             except StoreError as error:
                 if isinstance(error, ExpiredEverywhereError):
                     self._store.damage.is_nowhere_intact(phy_offset)
@@ -99,6 +102,7 @@ class EntryMending:
                     phy_offset,
                     error,
                 )
+            self._silent_since = None
             self._tries.count(phy_offset, now)
             self._store.damage.is_asked_for(phy_offset)
 

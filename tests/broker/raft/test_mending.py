@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from aiorocketmq.broker.raft.mending import (
     HAND_OVER_PAUSE_S,
+    PATIENCE_S,
     EntryMending,
     ExpiredEverywhereError,
 )
@@ -171,9 +172,10 @@ def test_readers_of_a_leader_wait_until_others_were_asked(tmp_path: Path, *, ans
     assert [numbers(), numbers()] == [(0, 4), (0, 4)]
     world.answer = world.entries[5] if answers else None
     if not answers:
-        world.mend()
-        assert numbers() == (0, 4)
-    world.mend()
+        for pause in (0.0, 0.0, 1.0, PATIENCE_S - 2):  # finds come as they like
+            world.mend(pause)
+            assert numbers() == (0, 4)
+    world.mend(1.0)
     assert numbers() == (5, 10)
     assert world.store.damage.places
     world.answer = world.entries[4]
@@ -189,8 +191,14 @@ def test_of_many_that_nobody_tells_none_is_waited_for_any_longer(tmp_path: Path)
     world.answer = None
     world.mend()
     assert len(world.store.damage.places) == len(world.store.damage.unasked) == 3
-    world.mend()
+    world.mend(PATIENCE_S)
     assert world.store.damage.unasked == {}
+    for known in world.store.damage.places:  # they expire, say
+        world.store.damage.mend(known)
+    world.mend()
+    world.store.damage.remember(world.entries[4].pos + 48, world.entries[4].size - 48)
+    world.mend()
+    assert len(world.store.damage.unasked) == 1, "that was another time"
     world.store.close()
 
 
