@@ -297,12 +297,12 @@ class FlushService:
     async def _sync_everything(self) -> bool:
         self._indexing.step()  # what still waits then is not claimed
         end, timestamp = self.dispatched()
-        target = self._claimed(end)
+        target, damaged = self._claimed(end), self._damage.places
         ends = self._ends.snapshot(self._queues.all())
         for _ in ends.steps():
             await asyncio.sleep(0)
         index = self._index.sync_work()
-        work = self._queues.all(), index, target, timestamp, ends
+        work = self._queues.all(), index, target, timestamp, ends, damaged
         good = False
         try:
             good = await self.sync_log() and await self._in_thread(
@@ -334,14 +334,13 @@ class FlushService:
         good = self.save_log()
         if good:
             end, timestamp = self.dispatched()
-            target = self._claimed(end)
+            target, damaged = self._claimed(end), self._damage.places
             index, queues = self._index.sync_work(), self._queues.all()
             ends = self._ends.snapshot(queues)
             for _ in ends.steps():
                 pass
-            good = self._guarded(
-                _DERIVED, self._sync_queues_and_checkpoint, queues, index, target, timestamp, ends
-            )
+            work = queues, index, target, timestamp, ends, damaged
+            good = self._guarded(_DERIVED, self._sync_queues_and_checkpoint, *work)
             if not good:
                 self._index.take_back(index)
         return good
@@ -430,12 +429,16 @@ class FlushService:
         target: int,
         timestamp: int,
         ends: Snapshot,
+        damaged: dict[int, int],
     ) -> None:
+        """``damaged``: places of the log, from before all this was looked at."""
         self._queues.sync(queues)
         self._index.sync(index)
         if index.complete_until:
             self._checkpoint.index_msg_timestamp = index.complete_until
-        self._damage_file.save(self._damage.places)  # a start does not read in front of this one
+        # A start does not read in front of this one. What is mended since may have its units in
+        # memory only: it is asked for once more then.
+        self._damage_file.save(damaged | self._damage.places)
         if target > (flushed := self._log.flushed_offset):  # it was taken back meanwhile
             raise StoreFileError(
                 self._checkpoint.path,

@@ -275,3 +275,29 @@ def test_a_full_disk_keeps_a_mended_message_out_of_its_queue_for_a_while(tmp_pat
     assert slave.get("T", 0, BAD, 1).count == 1
     master.close()
     slave.close()
+
+
+def test_what_is_mended_during_a_sync_is_not_forgotten_before_its_unit_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That round syncs the queues that it knew when it began; a start does not read so far back."""
+    master, places = stores(tmp_path)
+    slave = slave_of(master, tmp_path)
+    slave.damage.note(places[BAD], places[1] - places[0], "it is", "here")
+    sync_log, mended = slave.flush.sync_log, False
+
+    async def and_mend() -> bool:
+        nonlocal mended
+        if not mended:
+            mended = True
+            slave.mended(places[BAD], places[1] - places[0])
+        return await sync_log()
+
+    monkeypatch.setattr(slave.flush, "sync_log", and_mend)
+    file = tmp_path / "slave" / "damaged"
+    for known in (True, False):
+        assert asyncio.run(slave.sync())
+        assert slave.damage.places == {}
+        assert file.exists() == known
+    master.close()
+    slave.close()
