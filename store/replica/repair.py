@@ -14,7 +14,13 @@ from typing import Final, Protocol, TypeVar
 from ...remoting.protocol.record import NoRecord, Reason, Verdict, scan
 from ...remoting.protocol.record.layout import offset_of
 from ...remoting.protocol.record.search import next_record
-from ...remoting.protocol.record.verdict import SECTOR, Parts, problem_of, take_apart
+from ...remoting.protocol.record.verdict import (
+    SECTOR,
+    Parts,
+    problem_of,
+    take_apart,
+    verdict_of,
+)
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.errors import StoreError
@@ -99,25 +105,25 @@ def intact_bytes(
         front, end, file[0], read, log, places
     )
     with stream_from(before) as stream:
-        beside = stream.read(before_end - before)
-        stream.read(front - before_end)
-        tail = stream.read(lost)
-        data = stream.read(end - begin)
-        stream.read(after - end)
-        beside += stream.read(after_end - after)
+        theirs = stream.read(max(end, after_end) - before)
+        data = theirs[begin - before : end - before]
+        needed = _needed_behind(data, begin, min(file[1], log[1])) - (before + len(theirs))
+        theirs += stream.read(max(0, needed))
+    beside = theirs[: before_end - before] + theirs[after - before : after_end - before]
     if beside != read(before, before_end - before) + read(after, after_end - after):
         raise RepairError(
             "the other replica has other bytes beside it: its log is another one, or damaged "
             "there too"
         )
-    if (problem := problem_of_records(data, begin, file[1])) is not None:
-        raise DamagedThereTooError(problem, *_parts_of(data, begin, file[1]))
+    behind = theirs[end - before :]
+    if (problem := problem_of_records(data, begin, file[1], behind)) is not None:
+        raise DamagedThereTooError(problem, *_parts_of(data, begin, file[1], behind))
     if _differ_around_body(read(begin, end - begin), data):
         raise RepairError(
             "the other replica has another head or other properties around the body, which no CRC "
             "covers"
         )
-    return front, tail + data
+    return front, theirs[front - before : end - before]
 
 
 def _intact_around(
@@ -192,20 +198,21 @@ def fetch_again(
 
 def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
     """Put the record that another replica has at a place there, if only the body is damaged here:
-    all else has to be alike. Raises StoreError."""
+    all else has to be alike. Nothing is done where a kill came behind that. Raises StoreError."""
     file = log.file_of(phy_offset, len(record))
     if file is None:
         raise RepairError("it is not there any more")
     if (problem := problem_of(record, 0, len(record), phy_offset)) is not None:
         raise DamagedThereTooError(problem, {}, {phy_offset: len(record)})
-    left = min(len(record) + SECTOR, file.end - phy_offset)
-    seen = file.read_what_is_left(phy_offset - file.start, left)
-    mine = seen[: len(record)]
+    size = len(record)
+    stop = min(phy_offset + size + SECTOR, file.end, log.max_phy_offset)
+    shown = file.read_what_is_left(phy_offset - file.start, stop - phy_offset)
+    mine = shown[:size]
     if mine == record:
-        # what is wrong with it shows by what lies behind it: a sector of zeros
-        if problem_of(seen, 0, len(record), phy_offset) is not None:
-            raise DamagedThereTooError("it is the same", {}, {phy_offset: len(record)})
-        return  # it was put back before a kill
+        if problem_of(shown, 0, size, phy_offset) is None:
+            return
+        # what is wrong with it shows by what lies behind it
+        raise DamagedThereTooError("it is the same", {}, {phy_offset: size})
     try:
         take_apart(mine, 0, phy_offset, len(mine), contents=False)
     except NoRecord as error:
@@ -273,13 +280,33 @@ def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
     )
 
 
-def _parts_of(data: bytes, begin: int, file_end: int) -> tuple[dict[int, int], dict[int, int]]:
+def _needed_behind(data: bytes, begin: int, stop: int) -> int:
+    """Up to where more has to be seen to know whether the last record of these bytes is intact, in
+    a file or log that ends at ``stop``: its last sector may have been lost."""
+    _, at, verdict = scan(data, begin, left=stop - begin)
+    is_last = verdict.reason is Reason.MORE and verdict.size == len(data) - at
+    return begin + at + verdict.needed if is_last else begin
+
+
+def _intact_until(data: bytes, begin: int, at: int, behind: bytes) -> tuple[int, Verdict]:
+    """Where the intact records that lie side by side from byte ``at`` on end, and why. Whether the
+    last one is may show by what lies ``behind`` it."""
+    _, stop, verdict = scan(data, begin, at=at, left=len(data) + len(behind))
+    if verdict.reason is Reason.MORE and verdict.size == len(data) - stop:
+        lost = verdict_of(data + behind, stop, begin + stop)
+        return (stop, lost) if lost is not None else (len(data), verdict)
+    return stop, verdict
+
+
+def _parts_of(
+    data: bytes, begin: int, file_end: int, behind: bytes
+) -> tuple[dict[int, int], dict[int, int]]:
     """What of these bytes is intact, and what is not: sizes by offsets."""
     intact: dict[int, int] = {}
     damaged: dict[int, int] = {}
     at = 0
     while at < len(data):
-        _, stop, verdict = scan(data, begin, at=at)
+        stop, verdict = _intact_until(data, begin, at, behind)
         ends = _is_the_end(data, begin, stop, verdict, file_end)
         if stop > at or ends:
             intact[begin + at] = (len(data) if ends else stop) - at
@@ -292,10 +319,12 @@ def _parts_of(data: bytes, begin: int, file_end: int) -> tuple[dict[int, int], d
     return intact, damaged
 
 
-def problem_of_records(data: bytes, begin: int, file_end: int) -> str | None:
+def problem_of_records(
+    data: bytes, begin: int, file_end: int, behind: bytes = b""
+) -> str | None:
     """Why these bytes are not whole records (and perhaps the blank that ends their file); None when
     they are."""
-    _, at, verdict = scan(data, begin)
+    at, verdict = _intact_until(data, begin, 0, behind)
     if _is_the_end(data, begin, at, verdict, file_end):
         return None
     return f"at {begin + at}: {verdict.problem}"

@@ -10,8 +10,10 @@ import pytest
 
 from aiorocketmq.broker.replication.damage_watch import LOOK_S, PAUSES_S
 from aiorocketmq.broker.replication.master_mending import PATIENCE_S, MasterMending
+from aiorocketmq.remoting.protocol.record.verdict import SECTOR
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from tests.sim import ManualClock, turns
 from tests.store.world import bodies_of
 
@@ -73,6 +75,23 @@ class World:
         where = bytes(store._log.buffer[begin : begin + size]).index(at)
         store._log.buffer[begin + where] ^= 1
         store._reader.proven_from = store.max_phy_offset
+
+    async def lose_sector_behind(self) -> tuple[int, int]:
+        """Of another message, whose properties reach into it: at both, as the master had lost it
+        already. Where it lies, and its size."""
+        begin = self.store.max_phy_offset
+        for _ in range(2):
+            await self.pair.at_master.send("T", b"x" * 50, properties="K\x01" + "v" * 700)
+            size = self.store.max_phy_offset - begin
+        await self.store.sync()
+        self.pair.replicate()
+        size //= 2
+        sector = (begin + size) // SECTOR * SECTOR
+        assert begin < sector <= begin + size - 8
+        for store in (self.store, self.pair.slave.broker.store):
+            store._log.buffer[sector : sector + SECTOR] = bytes(SECTOR)
+            store._reader.proven_from = store.max_phy_offset
+        return begin, size
 
     def numbers(self, offset: int = 0) -> tuple[int, int]:
         """How many messages a pull brings, and where the next one begins."""
@@ -239,6 +258,22 @@ def test_what_was_mended_of_a_stretch_before_a_kill_hides_nothing_behind_it(
         world.store.damage.remember(world.places[1][0], sum(size for _, size in world.places[1:3]))
         await world.mending.mend()
         assert bodies_of(world.store) == [b"body %d" % number for number in range(COUNT)]
+        assert world.store.damage.places == {}
+
+    scene(tmp_path, test)
+
+
+def test_what_was_mended_before_a_kill_gets_into_its_queue(tmp_path: Path) -> None:
+    """Which has a filler for it: a start found it damaged."""
+
+    async def test(world: World) -> None:
+        begin, size = world.places[2]
+        queue = world.store._table["T", 0]
+        queue.overwrite(2, CQ_UNIT.pack(begin + size, FILLER_SIZE, 0))
+        world.store.damage.remember(begin, size)
+        assert world.numbers() == (2, 2)
+        await world.mending.mend()
+        assert (world.numbers(), world.store.damage.places) == ((COUNT, COUNT), {})
 
     scene(tmp_path, test)
 
@@ -249,36 +284,15 @@ def test_what_the_slave_has_alike_is_not_mended_and_not_waited_for_again(
     """A record may be damaged by what lies behind it: a sector of zeros."""
 
     async def test(world: World) -> None:
-        store, begin = world.store, world.store.max_phy_offset
-        await world.pair.at_master.send("T", b"body", properties="K\x01" + 600 * "v")
-        size = store.max_phy_offset - begin
-        await world.pair.at_master.send("T", b"body")
-        await store.sync()
-        world.pair.replicate()
-        sector = (begin + size) // 512 * 512
-        for each in (store, world.pair.slave.broker.store):
-            each._log.buffer[sector : sector + 512] = bytes(512)
+        begin, size = await world.lose_sector_behind()
         for _ in range(2):
-            store.damage.remember(begin, size)
+            assert world.numbers(COUNT) == (0, COUNT)
             await world.mending.mend()
-            assert store.damage.places == {begin: size}
-            assert store.damage.unasked == {}
-            store.damage.mend(begin)  # somebody takes it for mended
+            assert world.numbers(COUNT) == (0, COUNT + 2)
+            assert world.store.damage.places[begin] == size
+            for known in world.store.damage.places:  # somebody takes it for mended
+                world.store.damage.mend(known)
         assert caplog.text.count("the other replica has it damaged too: it is the same") == 1
-
-    scene(tmp_path, test)
-
-
-def test_what_was_put_back_before_a_kill_is_mended_by_the_next_start(tmp_path: Path) -> None:
-    """The file of damage still has it (seed 15000923)."""
-
-    async def test(world: World) -> None:
-        begin, size = world.places[2]
-        world.store.damage.remember(begin, size)
-        assert world.numbers(2) == (0, 2)
-        await world.mending.mend()
-        assert world.numbers(2) == (4, COUNT)
-        assert world.store.damage.places == {}
 
     scene(tmp_path, test)
 
