@@ -23,7 +23,7 @@ from ...remoting.services import to_the_end
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
-from ...store.replica.repair import DamagedThereTooError
+from ...store.replica.repair import RepairError
 from .damage_watch import UNHEARD_S, Tries, keep_mended
 
 log: Final = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class MasterMending:
         places = {phy_offset: len(record), phy_offset + len(record): left}
         try:
             await to_the_end(asyncio.to_thread(self._store.put_record_back, phy_offset, record))
-        except DamagedThereTooError:
+        except RepairError:
             if left:  # what lies behind it is asked for all the same
                 self._store.damage.divide(phy_offset, places)
             raise

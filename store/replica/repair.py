@@ -319,9 +319,7 @@ def _parts_of(
     return intact, damaged
 
 
-def problem_of_records(
-    data: bytes, begin: int, file_end: int, behind: bytes = b""
-) -> str | None:
+def problem_of_records(data: bytes, begin: int, file_end: int, behind: bytes = b"") -> str | None:
     """Why these bytes are not whole records (and perhaps the blank that ends their file); None when
     they are."""
     at, verdict = _intact_until(data, begin, 0, behind)

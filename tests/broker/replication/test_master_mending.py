@@ -10,6 +10,7 @@ import pytest
 
 from aiorocketmq.broker.replication.damage_watch import LOOK_S, PAUSES_S
 from aiorocketmq.broker.replication.master_mending import PATIENCE_S, MasterMending
+from aiorocketmq.remoting.protocol.record import MAGIC
 from aiorocketmq.remoting.protocol.record.verdict import SECTOR
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
@@ -244,6 +245,21 @@ def test_of_a_stretch_each_record_is_asked_for(tmp_path: Path) -> None:
         await world.mending.mend()
         assert world.store.damage.places == {}
         assert bodies_of(world.store) == [b"body %d" % number for number in range(COUNT)]
+
+    scene(tmp_path, test)
+
+
+def test_a_record_that_cannot_be_mended_hides_nothing_behind_it(tmp_path: Path) -> None:
+    """Of a stretch: it has lost its head, say."""
+
+    async def test(world: World) -> None:
+        world.flip(1, at=MAGIC.to_bytes(4, "big"))
+        world.flip(2)
+        first, second = world.places[1:3]
+        world.store.damage.remember(first[0], first[1] + second[1])
+        await world.mending.mend()
+        assert world.store.damage.places == dict([first])
+        assert world.numbers(2) == (4, COUNT)
 
     scene(tmp_path, test)
 
