@@ -328,15 +328,15 @@ class MessageStore:
 
     def _know_damage(self, report: RecoveryReport) -> None:
         """What this start has found, and those before."""
-        places = self._files.damage_file.load(self.min_phy_offset, self._log.max_phy_offset)
+        before = self._files.damage_file.load(self.min_phy_offset, self._log.max_phy_offset)
         for begin, stop in report.damaged:
-            places[begin] = stop - begin
-        for phy_offset, size in places.items():
-            self.damage.remember(phy_offset, size)
-        if len(places) > len(report.damaged):
+            self.damage.remember(begin, stop - begin)
+        # what was mended before a kill may not be in its queue
+        known = [each for each in before.items() if self.damage.remember(*each)]
+        if known:
             log.warning(
                 "places of the commit log are damaged since before this start count=%d first=%d",
-                len(places) - len(report.damaged), min(places),
+                len(known), min(known)[0],
             )  # fmt: skip
 
     def _save_what_was_done(self) -> None:

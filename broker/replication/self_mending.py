@@ -129,7 +129,8 @@ class SelfMending:
         of the master pass over as well. Whether there is anything intact."""
         if found.intact:
             self._store.damage.divide(phy_offset, {**found.intact, **found.damaged})
-            self._tries.forget(phy_offset)
+            for each in (phy_offset, *found.intact):
+                self._tries.forget(each)
         for each in found.damaged:
             self._store.damage.is_nowhere_intact(each)
         return bool(found.intact)

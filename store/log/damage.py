@@ -73,9 +73,11 @@ class DamagedRecords:
 
     def remember(self, phy_offset: int, size: int) -> int:
         """How many there are now; 0: it was known, or there are too many. For who has logged it
-        himself."""
+        himself. Of one that is longer than was known the rest is another one."""
         with self._lock:
-            if phy_offset in self._places or len(self._places) > _MOST:
+            while (known := self._places.get(phy_offset, 0)) and known < size:
+                phy_offset, size = phy_offset + known, size - known
+            if known or len(self._places) > _MOST:
                 return 0
             self._places[phy_offset] = size
             self.up_to = max(self.up_to, phy_offset + size)

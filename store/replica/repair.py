@@ -64,11 +64,12 @@ def intact_beside(
     begin: int, end: int, log_start: int, log_end: int, damaged: Iterable[tuple[int, int]]
 ) -> tuple[int, int]:
     """From where, and up to where, the log is intact around what is damaged at [begin, end).
-    ``damaged``: all places that are known, from and to."""
+    ``damaged``: all places that are known, from and to. Who found one may not have known of the
+    other ones: they may lie over each other."""
     places = list(damaged)
     return (
-        max([log_start, *(stop for _, stop in places if stop <= begin)]),
-        min([log_end, *(start for start, _ in places if start >= end)]),
+        max([log_start, *(min(stop, begin) for start, stop in places if start < begin)]),
+        min([log_end, *(max(start, end) for start, stop in places if stop > end)]),
     )
 
 
@@ -147,8 +148,8 @@ def _intact_around(
         if before + after >= _LEAST_BESIDE:
             return (front - before, front), (behind, behind + after)
         wider = (
-            min([front, *(start for start, stop in damaged if stop == intact[0])]),
-            max([behind, *(stop for start, stop in damaged if start == intact[1])]),
+            min([front, *(start for start, stop in damaged if start < intact[0] <= stop)]),
+            max([behind, *(stop for start, stop in damaged if start <= intact[1] < stop)]),
         )
         if wider == (front, behind):
             break

@@ -185,6 +185,43 @@ def test_a_place_between_damaged_ones_is_told_by_what_lies_beyond_them(tmp_path:
     slave.close()
 
 
+def test_a_record_is_told_by_what_lies_beyond_the_stretch_that_it_lies_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pull found it, and then the scrub all of them."""
+    master, places = stores(tmp_path)
+    slave = slave_of(master, tmp_path)
+    size = places[1] - places[0]
+    for number in range(3):
+        flip(tmp_path / "slave", places[number] + 5)
+    slave.damage.note(places[1], size, "it is", "queue=T/0 offset=1")
+    slave.damage.note(0, 3 * size, "it is", "seen=scrub")
+    mend(slave, tmp_path / "master")
+    assert "not mended" not in caplog.text
+    assert_whole(slave, master)
+
+
+def test_a_record_that_was_found_before_the_stretch_that_it_lies_in(tmp_path: Path) -> None:
+    """The master has a part of that damaged, too; the rest is asked for as if for the first
+    time."""
+    master, places = stores(tmp_path)
+    slave = slave_of(master, tmp_path)
+    size = places[1] - places[0]
+    master.close()
+    for number in range(3):
+        flip(tmp_path / "slave", places[number] + 5)
+    flip(tmp_path / "master", places[0] + 5)
+    slave.damage.note(places[1], size, "it is", "queue=T/0 offset=1")
+    slave.damage.note(0, 3 * size, "it is", "seen=scrub")
+    with replica_of(tmp_path / "master") as replica:
+        service = mending(slave, replica, ManualClock())
+        asyncio.run(service.mend())
+        asyncio.run(service.mend())
+    assert slave.damage.places == {0: size}
+    assert slave.get("T", 0, 1, 2).count == 2
+    slave.close()
+
+
 def test_a_record_with_a_lost_sector_in_its_properties_is_mended(tmp_path: Path) -> None:
     """They are not the master's, but for what is lost they are."""
     master = open_store(tmp_path / "master")

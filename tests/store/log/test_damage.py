@@ -138,6 +138,15 @@ def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFi
     assert 500 not in damage.places
 
 
+def test_what_is_longer_than_was_known_is_another_place_behind_it() -> None:
+    """A pull finds one record, the scrub all that has lost its heads there."""
+    damage = DamagedRecords(threading.Lock())
+    for place in ((100, 50), (100, 200), (100, 120), (150, 150), (100, 210)):
+        damage.note(*place, "it is", "here")
+    assert damage.places == {100: 50, 150: 150, 300: 10}
+    assert damage.found == 3
+
+
 def record(number: int, size: int, *, v6: bool = False, phy_offset: int | None = None) -> bytes:
     return encode_record(NewRecord(
         "Topic", 0, bytes([number]) * size, b"KEYS\x01k", queue_offset=number,

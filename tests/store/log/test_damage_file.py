@@ -75,3 +75,18 @@ def test_a_start_after_the_next_crash_knows_it_too(tmp_path: Path, stops: int) -
     store = open_store(tmp_path, broker_role=BrokerRole.SLAVE)
     assert store.damage.places == {}
     store.close()
+
+
+def test_what_a_start_finds_shorter_than_before_hides_nothing_behind_it(tmp_path: Path) -> None:
+    """The rest was mended, and may have been killed before that got into its queues."""
+    store = open_store(tmp_path)
+    places = [put_ok(store, body=b"x" * 60).phy_offset for _ in range(30)]
+    crash(store)
+    size = places[1]
+    flip(tmp_path, places[10] + 5)
+    (tmp_path / NAME).write_text(f"{places[10]} {3 * size}\n{places[20]} {size}\n")
+    store = open_store(tmp_path, broker_role=BrokerRole.SLAVE)
+    assert store.damage.places == {
+        places[10]: size, places[11]: 2 * size, places[20]: size
+    }  # fmt: skip
+    store.close()
