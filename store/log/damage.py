@@ -7,14 +7,29 @@ Nothing that reads stops at one: it is left out, and what lies beside it is hand
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from itertools import accumulate
 from typing import Final
 
 log: Final = logging.getLogger(__name__)
 
 _MOST: Final = 10_000
 """Kept and logged one by one; of more only the number."""
+
+
+def lies_in(places: Mapping[int, int]) -> Callable[[int], bool]:
+    """Whether a byte is one of these places, which may lie over each other: of a stretch only its
+    begin is known, not which records lie in it."""
+    begins = sorted(places)
+    ends = list(accumulate((begin + places[begin] for begin in begins), max))
+
+    def is_in(phy_offset: int) -> bool:
+        number = bisect_right(begins, phy_offset)
+        return number > 0 and phy_offset < ends[number - 1]
+
+    return is_in
 
 
 class DamagedRecords:

@@ -17,7 +17,7 @@ from ...remoting.protocol.record.layout import SIZE_AND_MAGIC, STORED_AT_SHOWN, 
 from ...remoting.protocol.record.pull import join_records, records_fit, survey_units
 from ...remoting.protocol.record.verdict import problem_of
 from ..log.commit_log import NEAR, CommitLog
-from ..log.damage import DamagedRecords
+from ..log.damage import DamagedRecords, lies_in
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.status import GetMessageStatus, GetResult
 from ..queues.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
@@ -213,15 +213,19 @@ class MessageReader:
             units = self._that_came(queue, offset, units)
         if not self._damage.is_known or not (places := self.awaited()):
             return units
+        is_damaged = lies_in(places)
         for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units)):
-            if _may_be_mended(phy_offset, size, places):
+            if is_damaged(phy_offset) or _may_stand_for_damage(phy_offset, size):
                 self.held_back[queue] = None
                 return units[: number * CQ_UNIT.size]
         return units
 
     def is_awaited(self, phy_offset: int, size: int) -> bool:
         """The message of a unit cannot be read now, and may be mended."""
-        return _may_be_mended(phy_offset, size, self.awaited())
+        places = self.awaited()
+        return lies_in(places)(phy_offset) or (
+            bool(places) and _may_stand_for_damage(phy_offset, size)
+        )
 
     def _that_came(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         """Without those at the end whose records have not come, or come again: a record could not
@@ -418,9 +422,9 @@ def _scan_status(count: int, removed: bool | int) -> GetMessageStatus:
     return GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
 
 
-def _may_be_mended(phy_offset: int, size: int, places: Mapping[int, int]) -> bool:
-    """What a filler stands for may lie in any of them."""
-    return phy_offset in places or (bool(places) and size == FILLER_SIZE and phy_offset > 0)
+def _may_stand_for_damage(phy_offset: int, size: int) -> bool:
+    """A filler: what it stands for may lie in any damaged place."""
+    return size == FILLER_SIZE and phy_offset > 0
 
 
 def _matches_unusual(queue: ConsumeQueue, code: int, tags: frozenset[int]) -> bool:

@@ -33,7 +33,7 @@ from ...remoting.protocol.record.search import next_record
 from ...remoting.protocol.record.units import QueueRun, queue_runs
 from ..index.indexing import Indexing
 from ..log.commit_log import CommitLog
-from ..log.damage import DamagedRecords
+from ..log.damage import DamagedRecords, lies_in
 from ..model.dispatch_request import DispatchRequest, request_of, requests_of
 from ..model.errors import StoreFileError
 from ..put.arrivals import Arrivals
@@ -183,7 +183,7 @@ class ReplicaQueues(QueueRebuild):
         elif _is_filler(unit):  # a start found the end of the log damaged: it comes again
             self._fill_in(queue, request)
             return None
-        elif unit is not None and unit[0] in self._damage.places:
+        elif unit is not None and lies_in(self._damage.places)(unit[0]):
             queue.cut(unit[0])  # the master lost it before its queue had it: its number was free
         else:
             self._tell_left_out(request, f": message {number} cannot follow {queue}")

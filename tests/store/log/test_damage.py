@@ -14,7 +14,7 @@ from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.protocol.record.verdict import problem_of
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.log.damage import DamagedRecords
+from aiorocketmq.store.log.damage import DamagedRecords, lies_in
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.status import GetMessageStatus
 from tests.stored import decode_messages
@@ -145,6 +145,28 @@ def test_what_is_longer_than_was_known_is_another_place_behind_it() -> None:
         damage.note(*place, "it is", "here")
     assert damage.places == {100: 50, 150: 150, 300: 10}
     assert damage.found == 3
+
+
+def test_a_record_within_a_stretch_is_waited_for(tmp_path: Path) -> None:
+    """Of that only the begin is known, not what was sent to which queue."""
+    store, place = filled(tmp_path, "apart even")
+    store.damage.is_watched = True
+    (unit,) = store.entries.some("T", 0, BAD, 1) or ()
+    store.damage.remember(place - 500, 500)
+    assert not store.is_awaited(*unit[:2])
+    assert store.get("T", 0, BAD, 1).count == 1
+    store.damage.remember(place - 400, 3000)
+    assert store.is_awaited(*unit[:2])
+    assert store.get("T", 0, BAD, 1).next_begin_offset == BAD
+    for known in store.damage.places:
+        store.damage.is_asked_for(known)
+    assert not store.is_awaited(*unit[:2])
+    store.close()
+
+
+@given(st.dictionaries(st.integers(0, 60), st.integers(1, 30)), st.integers(0, 100))
+def test_a_byte_lies_in_any_of_several_places(places: dict[int, int], at: int) -> None:
+    assert lies_in(places)(at) == any(begin <= at < begin + n for begin, n in places.items())
 
 
 def record(number: int, size: int, *, v6: bool = False, phy_offset: int | None = None) -> bytes:
