@@ -192,9 +192,9 @@ class Schedule:
 
     def _message(self, phy_offset: int, size: int) -> MessageExt | None:
         """The record of an entry; None when it is lost (then something else may be in its
-        place)."""
-        record = self._store.message_by_offset(phy_offset)
-        if record is None or len(record) != size:
+        place). What is damaged, be it the head, is noted: other replicas may have it."""
+        record = self._store.read(phy_offset, size)
+        if record is None:
             return None
         try:
             message = decode_record(
@@ -211,7 +211,8 @@ class Schedule:
             )
             self._store.damage.note(phy_offset, size, str(error), "seen=schedule")
             return None
-        return message if message.topic == TopicName.SCHEDULE else None
+        is_it = message.topic == TopicName.SCHEDULE and message.store_size == size
+        return message if is_it else None
 
     def _say_lost(self, level: Level, offset: int) -> None:
         """Once for all of them, when ``offset`` behind them is another one or the end."""
