@@ -151,7 +151,9 @@ def test_a_record_within_a_stretch_is_waited_for(tmp_path: Path) -> None:
     """Of that only the begin is known, not what was sent to which queue."""
     store, place = filled(tmp_path, "apart even")
     store.damage.is_watched = True
-    (unit,) = store.entries.some("T", 0, BAD, 1) or ()
+    units = store.entries.some("T", 0, BAD, 1)
+    assert units
+    unit = units[0]
     store.damage.remember(place - 500, 500)
     assert not store.is_awaited(*unit[:2])
     assert store.get("T", 0, BAD, 1).count == 1
