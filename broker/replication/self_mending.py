@@ -53,7 +53,9 @@ class SelfMending:
         self._security: Final = security
         self._master: Final = master
         self._begin_of_log: Final = begin_of_log
-        self._tries: Final = Tries()
+        self._tries = Tries()
+        self._asked: str | None = None
+        """Who was, so often."""
         self._due: Final[deque[int]] = deque()
         """Places that are asked for in this turn."""
         self._stream: LogStream | None = None
@@ -69,6 +71,8 @@ class SelfMending:
         address = self._master()
         if address is None or not self._store.damage.places:
             return
+        if address != self._asked:  # another one may have what the last one had not
+            self._asked, self._tries = address, Tries()
         now, places = self._clock.monotonic(), self._store.damage.places
         self._due.clear()
         self._due.extend(self._tries.due(places, now))

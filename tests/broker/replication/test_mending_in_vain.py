@@ -58,6 +58,28 @@ def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(
     slave.close()
 
 
+def test_another_master_is_asked_as_if_for_the_first_time(tmp_path: Path) -> None:
+    """What the last one had damaged, too."""
+    master, places = stores(tmp_path)
+    slave = slave_of(master, tmp_path)
+    flip(tmp_path / "slave", places[BAD] + 90)
+    slave.damage.note(places[BAD], places[1] - places[0], "it is", "here")
+    shutil.copytree(tmp_path / "master", tmp_path / "next")
+    flip(tmp_path / "master", places[BAD] + 90)
+    clock = ManualClock()
+    with replica_of(tmp_path / "master") as first, replica_of(tmp_path / "next") as second:
+        address = first.address
+        service = SelfMending(slave, clock, LinkSecurity(), lambda: address, not_told)
+        for pause in (*PAUSES_S, 1e9):
+            clock.advance(pause)
+            asyncio.run(service.mend())
+        assert (len(first.reports), list(slave.damage.places)) == (len(PAUSES_S), [places[BAD]])
+        address = second.address
+        asyncio.run(service.mend())
+    flip(tmp_path / "master", places[BAD] + 90)
+    assert_whole(slave, master)
+
+
 def test_a_record_that_shows_by_the_sector_behind_its_end_is_damaged_at_both(
     tmp_path: Path,
 ) -> None:
