@@ -281,7 +281,8 @@ class MappedFile:
             while written < len(data):
                 rest = memoryview(data)[written:]
                 written += self._disk.write(fd, rest, position + written)
-            self._disk.sync(fd)
+            with translated_sync(self.path):
+                self._disk.sync(fd)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:

@@ -86,7 +86,7 @@ def put_right(commit_log: CommitLog, phy_offset: int, entry: Entry, checksum: in
     file = commit_log.file_of(entry.pos, entry.size)
     if file is None:
         raise EntryLogError(f"the damaged record at {phy_offset} has expired")
-    file.put_back(entry.pos - file.start, data)
+    commit_log.put_back(file, entry.pos, data)
     return len(entry.body)
 
 

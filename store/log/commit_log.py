@@ -25,7 +25,7 @@ from ...remoting.protocol.record import (
 from ...remoting.protocol.record.entry import entry_blank
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
-from ..model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
+from ..model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError, SyncFailedError
 
 RESERVE_AHEAD: Final = 16 << 20
 """Disk space is reserved in steps of this size."""
@@ -44,7 +44,7 @@ class CommitLog(LogEnd):
 
     __slots__ = (
         "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset", "leaving", "spare",
-        "want_allocation",
+        "sync_failed", "want_allocation",
     )  # fmt: skip
 
     def __init__(self, files: MappedFileQueue, head: int = 0, divided: int = 0) -> None:
@@ -65,6 +65,9 @@ class CommitLog(LogEnd):
         """The next file, made ahead."""
         self.want_allocation: Callable[[], None] = _nobody
         """Called when the time has come to make the spare file or to reserve more, in good time."""
+        self.sync_failed: Callable[[SyncFailedError], None] = lambda _error: None
+        """Called when one does of a file that others have written to, who claim it to be on the
+        disk after the next one: what they wrote may be lost. In the thread that syncs."""
         self._current: MappedFile | None = None
         self._cut_at: int | None = None
         """Where the log ends, while what lay behind is not gone: a file failed. Nothing is written
@@ -204,6 +207,16 @@ class CommitLog(LogEnd):
         """
         self.write_many(data)
         self.limit = self.position
+
+    def put_back(self, file: MappedFile, phy_offset: int, data: bytes) -> None:
+        """Write bytes in the place of damaged ones of a file and sync them; for a worker thread.
+        Raises StoreFileError."""
+        try:
+            file.put_back(phy_offset - file.start, data)
+        except SyncFailedError as error:
+            if file.end > self.flushed_offset:
+                self.sync_failed(error)
+            raise
 
     def head_at(self, phy_offset: int) -> int:
         """Bytes in front of each record of the file with that offset."""

@@ -194,7 +194,7 @@ def fetch_again(
         log=(log.min_phy_offset, log.max_phy_offset),
         damaged=damaged,
     )
-    file.put_back(front - file.start, data)
+    log.put_back(file, front, data)
 
 
 def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
@@ -225,7 +225,7 @@ def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
             "the other replica has another head or other properties around the body, which no CRC "
             "covers"
         )
-    file.put_back(phy_offset - file.start, record)
+    log.put_back(file, phy_offset, record)
 
 
 def bytes_over_files(

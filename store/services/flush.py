@@ -101,6 +101,7 @@ class FlushService:
         self._everything: Final = asyncio.Lock()
         """What one round has taken, and not yet synced, another one must not claim."""
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-flush")
+        self._log.sync_failed = self._has_failed
 
     # -- on demand
 
@@ -377,8 +378,7 @@ class FlushService:
         try:
             function(*args)
         except SyncFailedError as error:
-            self.broken = error
-            self.on_broken(error)
+            self._has_failed(error)
             return False
         except StoreFileError as error:
             self._is_put_off(what, error)
@@ -389,6 +389,10 @@ class FlushService:
             if what == _LOG:
                 self.on_put_off(None)
         return True
+
+    def _has_failed(self, error: SyncFailedError) -> None:
+        self.broken = error
+        self.on_broken(error)
 
     def _is_put_off(self, what: str, error: StoreFileError) -> None:
         self._put_off.add(what)
