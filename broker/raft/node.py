@@ -307,8 +307,8 @@ class RaftNode:
             if found is not None and found.entries:
                 yield found.entries[0]
             expired += found is not None and found.code == DledgerCode.INDEX_LESS_THAN_LOCAL_BEGIN
-        if expired and expired == len(self.settings.others):
-            raise ExpiredEverywhereError(f"entry {index} has expired at all other members")
+        if expired == len(self.settings.others):  # of a group of one there are none
+            raise ExpiredEverywhereError(f"no other member has the entry {index} any more")
 
     def entry_mended(self) -> None:
         """What was read of the log before is not to be sent any more."""

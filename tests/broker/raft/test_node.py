@@ -674,3 +674,15 @@ def test_an_entry_that_has_expired_at_all_others_is_known_to_have() -> None:
         assert asked.result() == []
 
     run(test)
+
+
+def test_a_group_of_one_asks_nobody_for_an_entry() -> None:
+    """Readers do not wait for it."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        with pytest.raises(ExpiredEverywhereError, match="no other member has the entry 0"):
+            await anext(leader.node.entries_of_others(0))
+
+    run(test, lambda: Group(dict([next(iter(PEERS.items()))])))
