@@ -3,12 +3,14 @@ acknowledged is there, whoever serves; of one that was not nobody knows, so it i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
 Value = TopicConfig | SubscriptionGroupConfig | None
+_ANY: Final = TopicConfig(topic_name="whatever")
+"""Somebody's send may have made it before the administrator asked for the first time."""
 
 
 class Entry(NamedTuple):
@@ -33,7 +35,7 @@ class Told:
 
     def begins(self, entry: Entry, value: Value) -> None:
         """It is asked for."""
-        before = self.values.get(entry, (None,))
+        before = self.values.get(entry, (_ANY,))
         self.values[entry] = before if value in before else (*before, value)
         if isinstance(value, TopicConfig):
             key = entry.broker, entry.name
@@ -66,7 +68,12 @@ class Told:
         return sorted(names - doubtful)
 
     def of(self, broker: str) -> list[tuple[Entry, tuple[Value, ...]]]:
-        return [each for each in self.values.items() if each[0].broker == broker]
+        """Where the administrator knows."""
+        return [
+            (entry, values)
+            for entry, values in self.values.items()
+            if entry.broker == broker and _ANY not in values
+        ]
 
 
 class Commit(NamedTuple):
