@@ -40,7 +40,7 @@ def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Ite
         both, expired = _damaged_at_both(copy, store), master.broker_name in world.expired
         for place in sorted(there.keys() | mine.keys()):
             one, other = mine.get(place), there.get(place)
-            if expired and place.offset < _where_both_begin(copy, store, place):
+            if expired and _is_gone_somewhere(copy, store, place, one or other):
                 continue
             if one is None and other is not None and _lies_in(both, other.commit_log_offset):
                 continue  # a stretch is mended as a whole, and somewhere in it is not to be had
@@ -64,9 +64,16 @@ def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Ite
                     )
 
 
-def _where_both_begin(copy: MessageStore, store: MessageStore, place: Place) -> int:
-    """Each of them deletes its oldest files when its own disk is scarce."""
-    return max(each.min_offset(place.topic, place.queue_id) for each in (copy, store))
+def _is_gone_somewhere(
+    copy: MessageStore, store: MessageStore, place: Place, found: MessageExt | None
+) -> bool:
+    """Each of them deletes its oldest files when its own disk is scarce. The queue may begin in
+    front of that: with the number of a message that had been damaged (seed 14130794)."""
+    return any(
+        place.offset < each.min_offset(place.topic, place.queue_id)
+        or (found is not None and found.commit_log_offset < each.min_phy_offset)
+        for each in (copy, store)
+    )
 
 
 def _only_numbers(
