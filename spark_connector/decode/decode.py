@@ -60,13 +60,13 @@ def decode_records(
     if stretches is None:
         return decode_found(view, find_records(view, check_crc=options.check_crc), columns, options)
     records = find_in_stretches(view, *stretches, check_crc=options.check_crc)
-    if records is not None and offsets is not None and _has_batches(records):
-        rows = list(_rows_between(view, stretches, offsets, options))
-        return rows_to_batch(rows, tuple(columns), options.properties)
     if records is None or _has_batches(records):
         view = memoryview(
             b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)])
         )
+        if offsets is not None:  # where a record is damaged, another one may be a batch
+            rows = list(_rows_between(view, stretches, offsets, options))
+            return rows_to_batch(rows, tuple(columns), options.properties)
     return decode_found(view, records, columns, options)
 
 
@@ -92,9 +92,13 @@ def _rows_between(
     offsets: Sequence[tuple[int, int]],
     options: DecodeOptions,
 ) -> Iterator[Row]:
+    """``view``: the joined stretches."""
+    at = 0
     for begin, end, (first, until) in zip(*stretches, offsets, strict=True):
         own = msgspec.structs.replace(options, from_offset=first, until_offset=until)
-        yield from read_rows(view[begin:end], own)
+        until_at = at + end - begin
+        yield from read_rows(view[:until_at], own, at)
+        at = until_at
 
 
 def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:

@@ -105,15 +105,17 @@ class Row(msgspec.Struct, gc=False):
     reconsume_times: int
 
 
-def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]:
-    """The rows of the records that lie one after the other in ``data``. Raises DecodeError,
-    DamagedMessageError."""
+def read_rows(
+    data: bytes | memoryview, options: DecodeOptions, at: int = 0
+) -> Iterator[Row]:
+    """The rows of the records that lie one after the other in ``data``, from byte ``at`` on. Raises
+    DecodeError, DamagedMessageError."""
     view = memoryview(data)
-    at, until = 0, options.until_offset
+    until = options.until_offset
     while at < len(view):
         size, rows, intact = _read_record(view, at, options)
         for row in rows:
-            if row.queue_offset < options.from_offset or (
+            if (row.queue_offset < options.from_offset and not _may_go_on(row, intact)) or (
                 until is not None and row.queue_offset >= until
             ):
                 continue
@@ -121,7 +123,11 @@ def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]
                 continue
             if options.keep_topic is not None and not options.keep_topic(row.topic):
                 continue
-            if options.keep_tags is not None and row.tags not in options.keep_tags:
+            if (
+                options.keep_tags is not None
+                and row.tags not in options.keep_tags
+                and not _may_go_on(row, intact)
+            ):
                 continue
             if not intact:
                 _pass_over(row, options.fail_on_damage)
@@ -131,6 +137,12 @@ def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]
                 _unpack(row, options, at)
                 yield row
         at += size
+
+
+def _may_go_on(row: Row, intact: bool) -> bool:
+    """It stands for all messages of a damaged batch, of which nobody knows how many they are, and
+    what tags they have: any of them may be wanted."""
+    return not intact and row.sys_flag & _INNER_BATCH == _INNER_BATCH
 
 
 def _pass_over(row: Row, fail: bool) -> None:

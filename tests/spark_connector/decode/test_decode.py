@@ -469,6 +469,50 @@ def test_a_damaged_batch_of_messages_is_one_damaged_message() -> None:
     assert batch.to_pydict() == {"body": [b"hello"]}
 
 
+def test_a_damaged_record_beside_batches_doubles_none_of_their_messages(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two pulls bring the same batch, each is wanted for a part of it."""
+    items = [BatchItem(0, b"%d" % number, b"") for number in range(4)]
+    batch = Stored(body=encode_batch(items), sys_flag=INNER_BATCH, queue_offset=4).encode()
+    bad = bytearray(Stored(body=b"damaged", queue_offset=8).encode())
+    bad[bad.index(b"damaged")] ^= 1
+    data = batch + batch + bad
+    edges = [0, len(batch)], [len(batch), len(data)]
+    decoded = decode_records(
+        data,
+        ("queueOffset",),
+        DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False),
+        edges,
+        [(4, 6), (6, 10)],
+    )
+    assert decoded.to_pydict() == {"queueOffset": [4, 5, 6, 7]}
+    assert "offset 8" in caplog.text
+
+
+def test_the_position_of_what_is_no_record_counts_all_stretches() -> None:
+    good, bad = Stored().encode(), bytes(100)
+    edges = [0, len(good)], [len(good), len(good) + len(bad)]
+    with pytest.raises(DecodeError) as raised:
+        decode_records(good + bad, ALL, DecodeOptions(broker_name="b"), edges, [(0, 1), (1, 2)])
+    assert raised.value.position == len(good)
+
+
+@pytest.mark.parametrize("chosen", [{"from_offset": 5}, {"keep_tags": frozenset("a")}])
+def test_a_damaged_batch_is_told_of_where_one_of_its_messages_may_be_wanted(
+    chosen: dict[str, Any],
+) -> None:
+    items = [BatchItem(0, b"abc", properties(TAGS="a"))] * 3
+    data = bytearray(
+        Stored(body=encode_batch(items), sys_flag=INNER_BATCH, queue_offset=4).encode()
+    )
+    data[data.index(b"abc")] ^= 1
+    with pytest.raises(DamagedMessageError, match="offset 4"):
+        decode_records(
+            bytes(data), ("body",), DecodeOptions(broker_name="b", check_crc=True, **chosen)
+        )
+
+
 def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fits() -> None:
     """With -8, what would be the topic lies inside of the head, and the length itself says 65535
     bytes of properties."""
