@@ -295,6 +295,7 @@ class BrokerAccess:
                 consumer_group=self._group,
                 topic=self._topic(queue),
                 queue_id=queue.queue_id,
+                set_zero_if_not_found=False,  # or a group that never was begins with 0
                 bname=queue.broker_name,
             )
             try:
