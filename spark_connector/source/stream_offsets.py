@@ -158,6 +158,7 @@ class StreamOffsets:
         end = self._admit(begin, end, everything=everything)
         ends = {q: until for q, until in end.items() if q in seen.offsets or until > begin[q]}
         read = {queue: until for queue, until in ends.items() if until > begin[queue]}
+        self._forget_others(seen, begin, ends)
         if read:
             self._triggered_at = self._clock.now()
             self._check_the_oldest(begin, read)
@@ -248,6 +249,15 @@ class StreamOffsets:
         found = {queue: each.offset for queue, each in latest.items()}
         self._seen.update(found)
         return _Seen(found, offsets, short, away)
+
+    def _forget_others(self, seen: _Seen, begin: Offsets, ends: Offsets) -> None:
+        """What nobody is behind with is none of the latest that are seen: queues that are forgotten,
+        and those found later of which all is older than the query."""
+        self._seen = {
+            queue: offset
+            for queue, offset in self._seen.items()
+            if queue in ends or (queue in seen.latest and offset > begin.get(queue, -1))
+        }
 
     def _wanted(self, offsets: Offsets) -> Offsets:
         """Without queues that the query was told to read once, and is not any more."""

@@ -11,6 +11,8 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, Origin, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError
 from aiorocketmq.spark_connector.access.offsets import Offsets
+from aiorocketmq.spark_connector.access.seen import to_json as seen_to_json
+from aiorocketmq.spark_connector.lag import lags
 from aiorocketmq.spark_connector.source.later_queues import LaterQueues, origin_of
 from aiorocketmq.spark_connector.source.planner import ranges_between
 from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
@@ -111,6 +113,41 @@ def test_a_topic_that_is_made_anew_before_anything_of_it_was_read_begins_anew(
     cluster.add(OLD, 0, 6000, stored_from_ms=clock.time_ms())
     end = offsets.latest(start)
     assert (end.offsets[OLD], end.starts(start.offsets).get(OLD, 0)) == (6000, 0)
+
+
+def test_what_is_older_than_the_query_is_no_lag(cluster: SimCluster, clock: SimClock) -> None:
+    offsets, start = begun_while_away(cluster, clock)
+    cluster.queues_[ONE].end = 110
+    end = offsets.latest(start)
+    assert OLD not in end.offsets
+    assert behind(offsets, start, end) == {"queues": 1, "total": 0}
+    cluster.queues_[OLD].end = 6010
+    cluster.queues_[OLD].stored_from_ms = clock.time_ms() - 6000
+    after = offsets.latest(end)
+    assert behind(offsets, end, after) == {"queues": 2, "total": 0}
+
+
+def test_a_broker_that_is_forgotten_is_no_lag(cluster: SimCluster, clock: SimClock) -> None:
+    cluster.unregistered = set()
+    offsets = stream_offsets(cluster, clock, expectedBrokers="a")
+    start = offsets.latest(offsets.initial())
+    assert OLD in start.offsets
+    cluster.unregistered = {"b"}
+    end = offsets.latest(start)
+    assert behind(offsets, start, end) == {"queues": 1, "total": 0}
+
+
+def behind(offsets: StreamOffsets, start: Checkpoint, end: Checkpoint) -> dict[str, int]:
+    """As the listener tells it."""
+    seen = offsets.seen()
+    assert seen is not None
+    source = {
+        "startOffset": to_json(start),
+        "endOffset": to_json(end),
+        "latestOffset": seen_to_json(seen),
+    }
+    [lag] = lags({"id": "1", "sources": [source]})
+    return {"queues": lag.queues, "total": lag.total}
 
 
 def test_a_query_from_the_beginning_on_reads_all_of_it(
