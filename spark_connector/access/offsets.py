@@ -118,8 +118,16 @@ def parse_assignment(option: str, text: str) -> tuple[QueueValue, ...]:
 
 
 def _load(option: str, text: str) -> object:
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        table: dict[str, object] = {}
+        for name, value in pairs:
+            if name in table:
+                raise ValueError(f"{name} stands there twice, side by side")
+            table[name] = value
+        return table
+
     try:
-        loaded: object = json.loads(text)
+        loaded: object = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"option {option} is no JSON: {error}") from None
     return loaded
@@ -172,8 +180,8 @@ def _number(where: str, value: object, lowest: int, highest: int) -> int:
 def resolve(option: str, values: Iterable[QueueValue], queues: Iterable[MessageQueue]) -> Offsets:
     """The values by queue, those without a broker completed.
 
-    Raises ``ConfigError`` for a queue that is not among ``queues``, and where several brokers have
-    the topic.
+    Raises ``ConfigError`` for a queue that is not among ``queues``, one with two values, and where
+    several brokers have the topic.
     """
     known = set(queues)
     brokers: dict[str, set[str]] = {}
@@ -196,7 +204,11 @@ def resolve(option: str, values: Iterable[QueueValue], queues: Iterable[MessageQ
                 f"option {option}: the queue {_told(queue)} is not among those that are read: "
                 f"{_some(known)}"
             )
-        found[queue] = value
+        if found.setdefault(queue, value) != value:
+            raise ConfigError(
+                f"option {option}: the queue {_told(queue)} stands there twice, with "
+                f"{found[queue]} and with {value}"
+            )
     return found
 
 

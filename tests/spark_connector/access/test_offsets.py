@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from aiorocketmq.spark_connector.access.offsets import (
     behind,
     clamp,
     from_json,
+    parse_assignment,
     parse_queue_values,
     rate_limited,
     resolve,
@@ -80,6 +82,24 @@ def test_queues_that_are_not_there_are_named(value: QueueValue, said: str) -> No
     queues = [MessageQueue("t", "a", 0), MessageQueue("u", "a", 0), MessageQueue("u", "b", 0)]
     with pytest.raises(ConfigError, match=said.replace("{", r"\{")):
         resolve("startingOffsets", [value], queues)
+
+
+@pytest.mark.parametrize("parse", [parse_queue_values, parse_assignment])
+def test_a_name_that_stands_twice_side_by_side_hides_nothing(
+    parse: Callable[[str, str], object],
+) -> None:
+    """JSON takes the last one, and the queues of the first would not be read."""
+    with pytest.raises(ConfigError, match="option assign is no JSON: t stands there twice"):
+        parse("assign", '{"t": {"a": [0]}, "t": {"b": [0]}}')
+
+
+@pytest.mark.parametrize("other", [QueueValue("t", "a", 0, 7), QueueValue("t", None, 0, 7)])
+def test_a_queue_has_one_value(other: QueueValue) -> None:
+    queue = MessageQueue("t", "a", 0)
+    one = QueueValue("t", None, 0, 5)
+    assert resolve("startingOffsets", [one, one], [queue]) == {queue: 5}
+    with pytest.raises(ConfigError, match="the queue t/a/0 stands there twice, with 5 and with 7"):
+        resolve("startingOffsets", [one, other], [queue])
 
 
 @given(SMALL, SMALL)
