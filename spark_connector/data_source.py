@@ -74,6 +74,10 @@ class RocketMQDataSource(DataSource):
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"):
             if self.options.get(name) is not None:
                 log.warning("option %s is for streams: a batch read takes everything", name)
+        if options.commit_to_group:
+            log.warning(
+                "option commitOffsetsToGroup is for streams: a batch read publishes no offsets"
+            )
         return RocketMQReader(options, _columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

@@ -33,6 +33,12 @@ _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MAX_SECRET_BYTES: Final = 64 << 10
 _SECONDS: Final = range(10**8, 10**11)
 """Milliseconds of 1970 to 1973, when nobody stored a message: seconds from 1973 to 5138."""
+_FINER: Final = (
+    ("microseconds", 1000, range(10**14, 10**17)),
+    ("nanoseconds", 1_000_000, range(10**17, 2**63 - 1)),
+)
+"""Milliseconds of the year 5138 and later: Spark has microseconds, Python nanoseconds. (The last
+of all stands for never.)"""
 _NAMES_ELSEWHERE: Final = {
     "kafka.bootstrap.servers": "name servers are given with rocketmq.namesrv.addr",
     "kafka.group.id": "the group is given with consumerGroup",
@@ -190,13 +196,19 @@ class OptionReader:
 
 
 def check_ms(option: str, value: int) -> None:
-    """Raises ``ConfigError`` for a time that must be one in seconds: with it a read would begin
-    with everything, or end before anything."""
+    """Raises ``ConfigError`` for a time that must be one in another unit: with it a read would begin
+    with everything, or end before anything; or the other way round."""
     if value in _SECONDS:
         raise ConfigError(
             f"option {option} is in milliseconds since 1970, and {value} looks like seconds: give "
             f"{value}000"
         )
+    for unit, per_ms, values in _FINER:
+        if value in values:
+            raise ConfigError(
+                f"option {option} is in milliseconds since 1970, and {value} looks like {unit}: "
+                f"give {value // per_ms}"
+            )
 
 
 def _read_secret(name: str, path: str) -> str:

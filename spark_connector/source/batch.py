@@ -94,8 +94,11 @@ class RocketMQReader(DataSourceReader):
         end = resolve_position(options.ending, queues, options, access).offsets
         ends = access.latest(behind(start, end))  # of queues that are to end before they begin
         if beyond := behind(start, ends):
-            queue, latest = next(iter(beyond.items()))
-            what = f"{queue}: asked to begin at {start[queue]}, but the queue ends at {latest}"
+            what = "; ".join(
+                f"{queue.topic}/{queue.broker_name}/{queue.queue_id}: asked to begin at "
+                f"{start[queue]}, but the queue ends at {latest}"
+                for queue, latest in beyond.items()
+            )
             if options.fail_on_data_loss:
                 raise DataLossError(what)
             log.warning("%s: nothing is read there (failOnDataLoss=false)", what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -106,6 +107,18 @@ def test_a_batch_that_begins_behind_the_end_is_a_loss(
     assert "nothing is read there" in caplog.text
 
 
+def test_every_queue_that_begins_behind_its_end_is_named(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = {"startingOffsets": '{"t": {"0": 101, "1": 51}}'}
+    said = "t/a/0: asked to begin at 101, .* ends at 100; .*t/a/1: asked to begin at 51, .* at 50"
+    with pytest.raises(DataLossError, match=said):
+        batch_reader(**offsets).partitions()
+    with caplog.at_level(logging.WARNING):
+        assert batch_reader(**offsets, failOnDataLoss="false").partitions() == []
+    assert re.search(said, caplog.text)
+
+
 def test_a_batch_that_is_to_end_before_it_begins_has_no_rows(cluster: SimCluster) -> None:
     given = {"startingOffsets": '{"t": {"0": 90, "1": 0}}', "endingTimestamp": "60"}
     assert ranges(batch_reader(**given).partitions()) == [["t/a/1 [0, 50)"]]
@@ -197,11 +210,13 @@ def test_a_schema_of_the_user_chooses_columns() -> None:
 
 
 def test_options_of_streams_mean_nothing_to_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    published = {"commitOffsetsToGroup": "true", "consumerGroup": "g"}
     with caplog.at_level(logging.WARNING):
-        RocketMQDataSource(given(maxOffsetsPerTrigger="5")).reader(
+        RocketMQDataSource(given(maxOffsetsPerTrigger="5", **published)).reader(
             StructType().add("body", "binary")
         )
     assert "option maxOffsetsPerTrigger is for streams" in caplog.text
+    assert "option commitOffsetsToGroup is for streams" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,11 @@ def test_name_servers_may_come_from_the_environment() -> None:
         ({"startingTimestamp": "1700000000"}, "looks like seconds: give 1700000000000"),
         ({"endingTimestamp": "1700000000"}, "endingTimestamp is in milliseconds"),
         ({"startingOffsetsByTimestamp": '{"orders": {"0": 1700000000}}'}, "looks like seconds"),
+        ({"endingTimestamp": "1700000000123456"}, "looks like microseconds: give 1700000000123"),
+        (
+            {"endingOffsetsByTimestamp": '{"orders": {"0": 1700000000123456789}}'},
+            "looks like nanoseconds: give 1700000000123",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, str], said: str) -> None:
@@ -160,6 +165,10 @@ def test_a_time_counts_more_than_times_and_those_more_than_offsets() -> None:
     assert parsed({one: offsets, two: offsets, three: "9"}).starting == Position(
         PositionKind.TIMESTAMP, timestamp_ms=9, option=three
     )
+
+
+def test_the_last_time_of_all_is_never() -> None:
+    assert parsed(endingTimestamp=str(2**63 - 1)).ending.timestamp_ms == 2**63 - 1
 
 
 def test_assignments_and_expressions() -> None:
