@@ -147,6 +147,7 @@ class StreamOffsets:
         self.committed(start)
         seen = self._look(start)
         remade, unknown = self._marks.compare(start.marks, self._doubtful(seen), seen.short)
+        self._aim_anew(remade, seen.latest)
         self._check_losses(seen, remade)
         later, unsaid = self._later_queues(start, seen)
         away = {**seen.away, **unknown, **unsaid}
@@ -294,18 +295,31 @@ class StreamOffsets:
             {queue: each for queue, each in self._target.items() if queue in here}, asked.failed
         )
 
+    def _aim_anew(self, remade: Iterable[MessageQueue], latest: Offsets) -> None:
+        """AvailableNow: where a queue ended that was made anew since is not where it ends now."""
+        if self._target is None:
+            return
+        now = self._access.max_offsets(remade).found
+        self._target |= now
+        ends = {queue: each.offset for queue, each in now.items()}
+        latest |= ends
+        self._seen |= ends
+
     def _short(self, offsets: Offsets, latest: dict[MessageQueue, MaxOffset]) -> list[MessageQueue]:
         """Queues that end before where we are, as their master says when it is asked again. (A
         slave may lag behind.)"""
-        short = _behind(offsets, latest)
-        for _ in range(max(self._options.retries, 0 if self._target is None else 1)):
+        now = dict(latest)
+        if self._target is not None:  # where it ended at the beginning says nothing of that
+            now |= self._access.max_offsets(queue for queue in offsets if queue in latest).found
+        short = _behind(offsets, now)
+        for _ in range(self._options.retries):
             if not short:
                 break
             self._clock.sleep(self._options.retry_interval_ms / 1000)
             again = self._access.max_offsets(short).found
             short = _behind(offsets, again)
-            if self._target is None:
-                latest |= again
+            now |= again
+        latest |= now if self._target is None else {queue: now[queue] for queue in short}
         return short
 
     def _check_losses(self, seen: _Seen, remade: Mapping[MessageQueue, Remade]) -> None:

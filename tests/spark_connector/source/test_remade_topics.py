@@ -99,6 +99,30 @@ def test_a_limit_holds_for_what_was_made_anew(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("end", [10, 3100])
+def test_available_now_reads_what_a_topic_has_that_was_made_anew_meanwhile(
+    cluster: SimCluster, clock: SimClock, end: int
+) -> None:
+    """What it found at its beginning is said of the old one."""
+    offsets = stream_offsets(cluster, clock, maxOffsetsPerTrigger="1000", **LENIENT)
+    offsets.prepare_available_now()
+    before = offsets.latest(offsets.initial())
+    assert 0 < before.offsets[ONE] < 1900
+    remake(cluster, end)
+    read = []
+    while (batch := offsets.latest(before)) != before:
+        read += [each for each in offsets.ranges(before, batch) if each.queue == ONE]
+        before = batch
+    assert (read[0].from_offset, read[-1].until_offset) == (0, end)
+    assert (seen := offsets.seen()) is not None
+    assert seen.latest[ONE] == end
+    cluster.queues_[ONE].end += 5
+    again = stream_offsets(cluster, clock, **LENIENT)
+    again.prepare_available_now()
+    batch = again.latest(before)
+    assert [str(each) for each in again.ranges(before, batch)] == [f"t/a/0 [{end}, {end + 5})"]
+
+
 def test_a_batch_that_runs_again_does_not_read_another_queue(
     cluster: SimCluster, clock: SimClock, stopped: Checkpoint
 ) -> None:
