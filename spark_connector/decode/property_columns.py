@@ -31,6 +31,8 @@ _WORDS: Final = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
+_BLANKS: Final = "".join(map(chr, (*range(0x21), 0x7F)))
+"""What Spark leaves out around a text: blanks and controls of ASCII, none of Unicode's."""
 _MOST_DIGITS: Final = 19
 """Of what fits into 64 bits."""
 _MAX_MS: Final = (2**63 - 1) // 1000
@@ -98,13 +100,13 @@ def typed(texts: pa.Array, kind: str) -> pa.Array:
             pass  # one of them at least is none
     different = texts.dictionary_encode()
     read = _READERS[kind]
-    values = [read(text.strip()) for text in different.dictionary.to_pylist()]
+    values = [read(text.strip(_BLANKS)) for text in different.dictionary.to_pylist()]
     return pa.array(values, arrow_type).take(different.indices)
 
 
 def read_text(text: str, kind: str) -> Any:
     """One text as a value, times in microseconds; ``None`` where it is none."""
-    return _READERS[kind](text.strip())
+    return _READERS[kind](text.strip(_BLANKS))
 
 
 def _whole(lowest: int, highest: int, times: int = 1) -> Callable[[str], int | None]:

@@ -79,6 +79,9 @@ def test_many_texts_are_read_as_each_is(kind: str, given: list[str | None], cut:
     [
         ("int", " +7 ", 7),
         ("int", "2147483648", None),
+        ("int", "\x00\t7\x7f", 7),
+        ("int", "\u00a07", None),
+        ("double", "1\u2003", None),
         ("bigint", "-9223372036854775808", -(2**63)),
         ("bigint", "1.5", None),
         ("bigint", "0x1F", None),
