@@ -25,7 +25,7 @@ from .session.spark_version import is_older
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 __all__ = ["csv_columns", "infer_json_schema", "json_columns", "to_csv_body", "to_json_body"]
 
@@ -128,7 +128,7 @@ def _columns(
     settings = {"mode": _MODES.get(malformed, "PERMISSIVE"), **(options or {})}
     corrupt = _corrupt_column(malformed)
     if corrupt is not None:
-        ddl = f"{ddl}, `{corrupt}` string"
+        ddl = f"{ddl}, {_quoted(corrupt)} string"
         settings["columnNameOfCorruptRecord"] = corrupt
     text = functions.col(body).cast("string")
     parsed = frame.select(*keep, parse(text, ddl, settings).alias(_PARSED)).select(
@@ -167,4 +167,24 @@ def _check_there(frame: DataFrame, names: Sequence[str]) -> None:
 
 
 def _ddl(schema: StructType) -> str:
-    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
+    return ", ".join(
+        f"{_quoted(field.name)} {_ddl_of_type(field.dataType)}" for field in schema.fields
+    )
+
+
+def _ddl_of_type(kind: DataType) -> str:
+    """As ``simpleString``, with names of fields that may be anything: in JSON they are."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        fields = (f"{_quoted(each.name)}: {_ddl_of_type(each.dataType)}" for each in kind.fields)
+        return f"struct<{', '.join(fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{_ddl_of_type(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{_ddl_of_type(kind.keyType)}, {_ddl_of_type(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

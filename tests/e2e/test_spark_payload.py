@@ -100,3 +100,14 @@ def test_rows_to_json_and_back(spark: SparkSession) -> None:
         {"id": 7, "item": "Grüße", "price": 2.5}, {"id": 8, "price": 0.5},
     ]  # fmt: skip
     assert rows(json_columns(written, infer_json_schema(written))) == rows(frame)
+
+
+def test_names_of_fields_may_be_anything(spark: SparkSession) -> None:
+    text = '{"@id": {"first-name": "x", "a`b": [{"select": 1, "my.f": 2}]}, "c`d": 3}'
+    frame = spark.createDataFrame([(text.encode(),)], "body binary")
+    found = json_columns(frame, infer_json_schema(frame), malformed="what is wrong")
+    [row] = found.collect()
+    assert row.asDict(recursive=True) == {**json.loads(text), "what is wrong": None}
+    kinds = "m map<string, struct<`x y`: int>>"
+    of_map = json_columns(frame, spark.createDataFrame([], kinds).schema)
+    assert of_map.schema.simpleString() == "struct<m:map<string,struct<x y:int>>>"
