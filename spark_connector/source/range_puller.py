@@ -21,6 +21,7 @@ from ..access.errors import DamagedMessageError, DataLossError, RangeTimeoutErro
 from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
 from ..access.wire import BYTES_PER_PULL, PullAnswer, PullHeader, PullRequests, Wire, read_answer
+from .gaps import Gaps, first_offset
 from .planner import QueueRange
 from .pull_windows import Brought, Window, Windows
 
@@ -98,7 +99,8 @@ class RangePuller:
             is_sql=options.sql is not None,
             credentials=connection.credentials,
         )
-        is_filtered = options.sql is not None or options.tags != "*"
+        self._is_filtered = is_filtered = options.sql is not None or options.tags != "*"
+        self._gaps = Gaps()
         least = _OFFSETS_PER_FILTERED_WINDOW if is_filtered else _PULLS_PER_WINDOW * _LEAST_PER_PULL
         size = max(min(options.pull_batch_size, _FIRST_PULL), least)
         self._windows = Windows(
@@ -132,6 +134,7 @@ class RangePuller:
                     self._progressed_at = (
                         self._clock.now()
                     )  # that may have taken long: it was not the broker
+            self._look_at_gaps()
             finished = True
         finally:
             if self._wire is not None:
@@ -204,9 +207,14 @@ class RangePuller:
         if window.next_offset != offset:  # skipped meanwhile
             self._windows.ignore(window)
             return False
+        if self._gaps:
+            self._check_gaps(answer.header)
         if next_offset > offset and (
             code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY
         ):
+            if not self._is_filtered and self._is_after_a_gap(window, answer, body):
+                self._windows.ignore(window)
+                return False
             if answer.header.damaged_msg_nums and self._is_intact_elsewhere(offset, answer.header):
                 self._windows.ignore(window)
                 return False
@@ -248,6 +256,22 @@ class RangePuller:
         log.warning("%s, and left out (failOnDamage=false)", what)
         return False
 
+    def _is_after_a_gap(self, window: Window, answer: PullAnswer, body: Stretch) -> bool:
+        """Whether messages are missing in front of what a slave brought, which deletes on its own;
+        its master is asked then. What the master does not have is looked at later."""
+        offset, header = window.next_offset, answer.header
+        came = first_offset(body) if answer.code == ResponseCode.SUCCESS else None
+        end = min(header.next_begin_offset if came is None else came, window.until)
+        if end <= offset or header.damaged_msg_nums:
+            return False
+        asked = self._asked_for.setdefault(offset, {self._broker_id})
+        if MASTER_ID not in asked and self._may_serve(MASTER_ID):
+            self._suggested = MASTER_ID
+            asked.add(MASTER_ID)
+            return True
+        self._gaps.add(self._broker_id, offset, end)
+        return False
+
     def _may_serve(self, broker_id: int) -> bool:
         """There is such a replica, and it has not failed lately. (A slave suggests the master, dead
         or not.)"""
@@ -259,6 +283,41 @@ class RangePuller:
         self._pause_s = _FIRST_PAUSE_S
         self._in_vain = 0
         self._give_up = None
+
+    # --- what was gone already
+    # ----------------------------------------------------------------------------------------------
+
+    def _look_at_gaps(self) -> None:
+        """At the end of the range: ask for what lies in the first gap once more, as often as may be
+        worth it."""
+        for attempt in range(self._options.retries):
+            begin = self._gaps.first(self._broker_id)
+            if begin is None:
+                return
+            if attempt:
+                self._clock.sleep(self._pause_s)
+                self._pause_s *= 2
+            try:
+                wire = self._connected()
+                wire.send(
+                    self._requests.frame(next(self._opaques), begin, 1), self._answer_timeout_s
+                )
+                for form, header, _body in wire.receive(self._answer_timeout_s):
+                    if (answer := read_answer(form, header)) is not None:
+                        self._check_gaps(answer.header)
+            except RemotingError as error:
+                if self._wire is not None:  # its answer may still come
+                    self._wire.close()
+                    self._wire = None
+                self._broken(error)
+
+    def _check_gaps(self, header: PullHeader) -> None:
+        """Raises ``DataLossError`` where what did not come was deleted, unless that is allowed."""
+        if count := self._gaps.deleted(self._broker_id, header.min_offset):
+            what = f"{self._range}: the oldest message that is kept is {header.min_offset}"
+            if self._options.fail_on_data_loss:
+                raise DataLossError(what)
+            log.warning("%s: %d offsets are left out (failOnDataLoss=false)", what, count)
 
     # --- what may be wrong
     # ------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.protocol.frames.frame import Frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.errors import (
@@ -193,6 +195,66 @@ def test_a_trimmed_range_is_a_loss() -> None:
         read(cluster, whole(50, 150))
     assert read(cluster, whole(50, 150), failOnDataLoss="false") == of(*range(100, 150))
     assert read(cluster, whole(20, 80), failOnDataLoss="false") == []
+
+
+def while_files_are_deleted(slaves: str = "", answers: int = 1) -> SimCluster:
+    """Files of the log are gone, and the queue says so after some answers only: until then it goes
+    on behind them."""
+    cluster = SimCluster(slaves=frozenset(slaves))
+    queue = cluster.add(QUEUE, 0, 1000, holes=frozenset(range(40)))
+    answer = cluster.answer
+
+    def answering(address: str, command: RemotingCommand) -> Frame:
+        if len(cluster.pulls) == answers:
+            queue.first = 40
+        return answer(address, command)
+
+    cluster.answer = answering  # type: ignore[method-assign]
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("until", "answers", "left"), [(1000, 1, 40), (1000, 3, 40), (50, 2, 40), (20, 2, 20)]
+)
+def test_what_is_deleted_right_now_is_a_loss(
+    until: int, answers: int, left: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where that turns out behind the last answer of the range."""
+    given = {"pullsInFlight": "1"}
+    with pytest.raises(DataLossError, match="the oldest message that is kept is 40"):
+        read(while_files_are_deleted(answers=answers), whole(0, until), given=given)
+    cluster = while_files_are_deleted(answers=answers)
+    found = read(cluster, whole(0, until), given=given, failOnDataLoss="false")
+    assert found == of(*range(40, until))
+    assert f"{left} offsets are left out" in caplog.text
+
+
+def test_a_gap_is_none_where_the_messages_were_never_there() -> None:
+    cluster, clock = SimCluster(), SimClock()
+    cluster.add(QUEUE, 0, 100, holes=frozenset(range(40)))
+    assert read(cluster, whole(0, 100), clock=clock) == of(*range(40, 100))
+    assert cluster.pulls[-3:] == [("a:0", 0, 1)] * 3, "it is asked for once more"
+    assert clock.now() - SimClock().now() < 0.1
+    cluster.pulls.clear()
+    assert read(cluster, whole(40, 100)) == of(*range(40, 100))
+    assert ("a:0", 40, 1) not in cluster.pulls
+
+
+@pytest.mark.parametrize("down", [set(), {"a:0"}], ids=["there", "away"])
+def test_what_a_slave_has_deleted_its_master_may_have(down: set[str]) -> None:
+    cluster, clock = SimCluster(slaves=frozenset("a"), suggests=1, down=down), SimClock()
+    queue, gone = cluster.add(QUEUE, 0, 1000), frozenset(range(540))
+    answer = cluster.answer
+
+    def answering(address: str, command: RemotingCommand) -> Frame:
+        queue.holes = gone if address == "a:1" else frozenset()
+        return answer(address, command)
+
+    cluster.answer = answering  # type: ignore[method-assign]
+    missing = gone if down else frozenset()
+    found = read(cluster, whole(0, 1000), clock=clock)
+    assert found == of(*(each for each in range(1000) if each not in missing))
+    assert clock.now() - SimClock().now() < 0.2
 
 
 def test_a_queue_that_ends_early_is_a_loss() -> None:
