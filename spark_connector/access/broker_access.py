@@ -69,7 +69,7 @@ _TIMEOUT_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 1.0
 _BACK_OFF_S: Final = 0.06
 """Sooner than that ``RemotingClient`` does not try to connect again."""
-_SYSTEM_SUFFIXES: Final = ("_REPLY_TOPIC",)
+_REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 
 
 class MaxOffset(NamedTuple):
@@ -452,13 +452,14 @@ class BrokerAccess:
 
 
 def _is_meant(topic: str, pattern: str) -> bool:
-    """A pattern such as ``.*`` does not mean topics of the system."""
+    """A pattern such as ``.*`` does not mean topics of the system; one that has their names in it
+    does."""
     for is_special, prefix in ((is_retry_topic, "%RETRY%"), (is_dlq_topic, "%DLQ%")):
         if is_special(topic):
-            return pattern.startswith(prefix)
-    if is_system_topic(topic) or topic.endswith(_SYSTEM_SUFFIXES):
-        return topic in pattern.split("|")
-    return True
+            return prefix in pattern
+    if topic.endswith(_REPLY_SUFFIX):
+        return _REPLY_SUFFIX in pattern
+    return not is_system_topic(topic) or topic in pattern
 
 
 if hasattr(os, "register_at_fork"):

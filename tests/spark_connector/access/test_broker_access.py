@@ -45,3 +45,22 @@ def test_what_is_refused_is_not_asked_for_again(access: BrokerAccess) -> None:
     with pytest.raises(BrokerError):
         access._run(ask)
     assert asked == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        (".*", ["Orders"]),
+        ("Orders|%RETRY%g", ["%RETRY%g", "Orders"]),
+        ("(Orders|%DLQ%.*)", ["%DLQ%g", "Orders"]),
+        ("(TBW102|Orders)", ["Orders", "TBW102"]),
+        (".*_REPLY_TOPIC", ["C_REPLY_TOPIC"]),
+    ],
+)
+def test_topics_of_the_system_are_meant_where_the_pattern_has_their_names(
+    access: BrokerAccess, monkeypatch: pytest.MonkeyPatch, pattern: str, meant: list[str]
+) -> None:
+    there = ["Orders", "%RETRY%g", "%DLQ%g", "TBW102", "C_REPLY_TOPIC", "SCHEDULE_TOPIC_XXXX"]
+    monkeypatch.setattr(access, "_run", lambda _ask: there)
+    assert access.topics(pattern) == meant
+    assert access.told_topics(pattern) == meant
