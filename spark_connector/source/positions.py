@@ -3,9 +3,10 @@ now (spark.md §5.3)."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...client.errors import ConfigError
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -13,6 +14,8 @@ from ..access.offsets import EARLIEST, LATEST, Offsets, resolve
 from ..access.options import Position, PositionKind, SourceOptions
 
 __all__ = ["OffsetAccess", "Resolved", "chosen", "find_queues", "named", "resolve_position"]
+
+log: Final = logging.getLogger(__name__)
 
 
 class OffsetAccess(Protocol):
@@ -38,6 +41,10 @@ def find_queues(
     """
     if options.topic_pattern is not None:
         by_topic = access.queues(access.topics(options.topic_pattern))
+        if must_exist and not any(by_topic.values()):
+            log.warning(
+                "option subscribePattern: no topic matches %s at present", options.topic_pattern
+            )
         return sorted(queue for queues in by_topic.values() for queue in queues)
     named = dict.fromkeys((*options.topics, *(each.topic for each in options.assigned)))
     by_topic = access.queues(named)

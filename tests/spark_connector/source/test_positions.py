@@ -39,14 +39,18 @@ def start(cluster: SimCluster, **given: Any) -> Resolved:
 # --------------------------------------------------------------------------------------------------
 
 
-def test_queues_of_topics_a_pattern_and_an_assignment(cluster: SimCluster) -> None:
+def test_queues_of_topics_a_pattern_and_an_assignment(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     assert find_queues(options(subscribe="t"), cluster, must_exist=True) == [ONE, TWO]
     assert find_queues(options(subscribePattern="[tu]"), cluster, must_exist=True) == [
         ONE,
         TWO,
         OTHER,
     ]
+    assert caplog.text == ""
     assert find_queues(options(subscribePattern="x"), cluster, must_exist=True) == []
+    assert "no topic matches x at present" in caplog.text
     for assign in ('{"t": {"a": [1]}, "u": [0]}', '{"t": [1], "u": {"b": [0]}}'):
         for must_exist in (True, False):
             assert find_queues(options(assign=assign), cluster, must_exist=must_exist) == [
