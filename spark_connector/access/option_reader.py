@@ -196,8 +196,8 @@ class OptionReader:
 
 
 def check_ms(option: str, value: int) -> None:
-    """Raises ``ConfigError`` for a time that must be one in another unit: with it a read would begin
-    with everything, or end before anything; or the other way round."""
+    """Raises ``ConfigError`` for a time that must be one in another unit: with it a read would take
+    everything, or nothing."""
     if value in _SECONDS:
         raise ConfigError(
             f"option {option} is in milliseconds since 1970, and {value} looks like seconds: give "

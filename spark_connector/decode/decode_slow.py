@@ -105,9 +105,7 @@ class Row(msgspec.Struct, gc=False):
     reconsume_times: int
 
 
-def read_rows(
-    data: bytes | memoryview, options: DecodeOptions, at: int = 0
-) -> Iterator[Row]:
+def read_rows(data: bytes | memoryview, options: DecodeOptions, at: int = 0) -> Iterator[Row]:
     """The rows of the records that lie one after the other in ``data``, from byte ``at`` on. Raises
     DecodeError, DamagedMessageError."""
     view = memoryview(data)

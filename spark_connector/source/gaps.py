@@ -1,7 +1,7 @@
 """Offsets at which a replica brought no message, although nothing was filtered. Pure.
 
-Such a gap is legal: a message may be damaged, or never have been stored. But a broker deletes a file
-of its log first and looks through its queues then, one after the other (class
+Such a gap is legal: a message may be damaged, or never have been stored. But a broker deletes a
+file of its log first and looks through its queues then, one after the other (class
 DefaultMessageStore.CleanConsumeQueueService of the original). Meanwhile it goes on behind what is
 gone as if that were a gap, and still says that the queue begins before it. What it says later tells
 the two apart.
@@ -9,13 +9,15 @@ the two apart.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...remoting.protocol.record import MIN_RECORD_SIZE
 from ...remoting.protocol.record.layout import glance
 from ..access.frame_buffer import Stretch
 
 __all__ = ["Gaps", "first_offset"]
 
-_QUEUE_OFFSET = glance("queue_offset")
+_QUEUE_OFFSET: Final = glance("queue_offset")
 
 
 class Gaps:

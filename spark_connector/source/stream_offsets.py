@@ -252,8 +252,8 @@ class StreamOffsets:
         return _Seen(found, offsets, short, away)
 
     def _forget_others(self, seen: _Seen, begin: Offsets, ends: Offsets) -> None:
-        """What nobody is behind with is none of the latest that are seen: queues that are forgotten,
-        and those found later of which all is older than the query."""
+        """What nobody is behind with is none of the latest that are seen: queues that are
+        forgotten, and those found later of which all is older than the query."""
         self._seen = {
             queue: offset
             for queue, offset in self._seen.items()

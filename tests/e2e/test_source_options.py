@@ -339,7 +339,9 @@ def test_begin_where_a_group_stands(own: Cluster, topic: str, group: str) -> Non
 def test_a_group_that_never_was_stands_nowhere(own: Cluster, topic: str, group: str) -> None:
     """To consumers a broker says 0 then, of a queue that is young."""
     sent = filled(own, topic, 4, queues=2)
-    with pytest.raises(ConfigError, match=f"the group {group} has no offset for {topic}/broker-a/0"):
+    with pytest.raises(
+        ConfigError, match=f"the group {group} has no offset for {topic}/broker-a/0"
+    ):
         read(own, topic, startingOffsets="group", consumerGroup=group)
     given = {"startingOffsets": "group", "consumerGroup": group}
     assert bodies(own, topic, **given, startingOffsetsMissing="earliest") == sent
