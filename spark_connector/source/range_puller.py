@@ -1,6 +1,8 @@
 """Pulls one range of a queue to its end: from which replica, what an answer means, and what to do
 when there is none (spark.md §5.5; class PullAPIWrapper of the original chooses replicas in the same
 way).
+
+One file: what an answer means depends on which replica gave it, and which ones were asked before.
 """
 
 from __future__ import annotations
