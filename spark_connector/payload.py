@@ -183,7 +183,8 @@ def _ddl_of_type(kind: DataType) -> str:
         return f"array<{_ddl_of_type(kind.elementType)}>"
     if isinstance(kind, MapType):
         return f"map<{_ddl_of_type(kind.keyType)}, {_ddl_of_type(kind.valueType)}>"
-    return kind.simpleString()
+    text: str = kind.simpleString()
+    return text
 
 
 def _quoted(name: str) -> str:

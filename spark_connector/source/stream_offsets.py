@@ -14,6 +14,8 @@ messages. Hence:
   runs again, whoever is away then;
 - a query that ends by itself (AvailableNow) ends well only where everything was read that it had to
   read: of brokers that are away, its checkpoint remembers some, the user may name others.
+
+One file: the steps of one trigger, each of which needs what those before it found.
 """
 
 from __future__ import annotations
