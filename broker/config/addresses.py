@@ -9,7 +9,7 @@ import socket
 from typing import Final
 
 from ...daemon.launch import Settings
-from ...remoting.transport.address import is_host
+from ...remoting.transport.address import is_host, is_ip_address
 from ...remoting.transport.config import ALL_INTERFACES
 from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE, BrokerConfig, BrokerServerConfig
 
@@ -53,24 +53,16 @@ def not_listened_on(config: BrokerConfig, server: BrokerServerConfig) -> list[st
     machine than ``bindAddress``. One that the machine does not have may be forwarded to it, and a
     name may be any address."""
     host = server.bind_address
-    if host in ALL_INTERFACES or not _is_address(host):
+    if host in ALL_INTERFACES or not is_ip_address(host):
         return []
     registered = {"brokerIP1": config.broker_ip1, "brokerIP2": config.broker_ip2}
     return [
         f"{name}={address}"
         for name, address in registered.items()
-        if _is_address(address)
+        if is_ip_address(address)
         and ipaddress.ip_address(address) != ipaddress.ip_address(host)
         and _is_free(_family(address), address, 0)
     ]
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _family(host: str) -> socket.AddressFamily:

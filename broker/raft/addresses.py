@@ -15,7 +15,7 @@ from typing import Final
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ...remoting.services import happens_within
-from ...remoting.transport.address import split_address
+from ...remoting.transport.address import is_ip_address, split_address
 
 log: Final = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class MemberAddresses:
     ) -> None:
         """``addresses``: ``host:port`` as configured."""
         hosts = {split_address(each)[0] for each in addresses}
-        self._fixed: Final = {host for host in hosts if _is_address(host)}
+        self._fixed: Final = {host for host in hosts if is_ip_address(host)}
         self._found: dict[str, set[str]] = {host: set() for host in hosts - self._fixed}
         self._members_are = members_are
         self._clock = clock
@@ -85,11 +85,3 @@ class MemberAddresses:
         if any(ipaddress.ip_address(each).is_loopback for each in every):
             every.update(LOOPBACK)
         self._members_are(every)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

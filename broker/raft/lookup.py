@@ -9,13 +9,12 @@ asked for again each second, all others would wait behind it.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from ...remoting.errors import ConnectError
-from ...remoting.transport.address import format_address, split_address
+from ...remoting.transport.address import format_address, is_ip_address, split_address
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -31,11 +30,7 @@ class Lookup:
     async def addresses(self) -> list[str]:
         """Where it is now, without names. Raises ``ConnectError``."""
         host, port = split_address(self._address)
-        try:
-            ipaddress.ip_address(host)
-        except ValueError:
-            pass
-        else:
+        if is_ip_address(host):
             return [self._address]
         if (under_way := self._under_way) is None:
             under_way = self._under_way = asyncio.get_running_loop().create_future()

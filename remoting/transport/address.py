@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Final
 
 from ..errors import ConnectError
@@ -33,6 +34,15 @@ def is_host(text: str) -> bool:
     try:
         text.encode("idna")
     except UnicodeError:
+        return False
+    return True
+
+
+def is_ip_address(host: str) -> bool:
+    """Of version 4 or 6; else it is a name, or nothing."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
         return False
     return True
 
