@@ -81,6 +81,12 @@ class MemberOpening:
                 found.end_index, found.position, found.problem,
             )  # fmt: skip
         raft.log.open(found)
+        safe = self._files.checkpoint.safe_phy_offset
+        if damage is None and safe is not None and safe > found.position:
+            # the marker is of another moment: it may say less than the checkpoint does
+            damage = (
+                f"it was on the disk and in its queues up to {safe}, and ends at {found.position}"
+            )
         if not clean and self._may_be_torn():
             damage = (
                 f"the properties of its last entry, {found.end_index}, end with a zero: they may "

@@ -15,7 +15,7 @@ from .disk import SimulatedDisk
 from .habits import STEPS
 from .invariants import STOPS_S
 from .journal import TOPIC
-from .machine import Machine
+from .machine import LOG_FOLDERS, Machine
 from .reads import stored
 from .workload import CLIENTS
 from .world import World
@@ -409,7 +409,7 @@ def _byte(machine: Machine, phy_offset: int) -> int | None:
 def _begins_at(path: str) -> int:
     """Where a file of the log does; far away: it is another file."""
     name = PurePosixPath(path)
-    return int(name.name) if name.parent.name in ("commitlog", "data") else 1 << 62
+    return int(name.name) if name.parent.name in LOG_FOLDERS else 1 << 62
 
 
 def _log_file(machine: Machine, phy_offset: int) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from aiorocketmq.broker.assembly.broker import Broker
@@ -16,6 +17,9 @@ from .loop import Process, SimulatedClock
 
 if TYPE_CHECKING:
     from .world import World
+
+LOG_FOLDERS = ("commitlog", "data")
+"""Of a broker, of a member of a group."""
 
 
 class Machine:
@@ -35,6 +39,9 @@ class Machine:
         """Where its log was damaged at some time, and how many bytes of it."""
         self.disk_is_new = False
         """No program has been started with it."""
+        self.begins_later = False
+        """With its power it has lost the first files of its log, whose names were not on the disk
+        yet, and not those behind them."""
         self.main: Callable[[], Coroutine[Any, Any, None]] = _nothing
         self.task: asyncio.Task[None] | None = None
         self.ended: list[BaseException | None] = []
@@ -133,7 +140,9 @@ class Machine:
         process.reached = self.disk.reached = _nobody_looks
         self.world.network.gone(process)
         if power:
+            first = _first_of_log(self.disk)
             self.disk = self.disk.after_power_failure(self.world.random)
+            self.begins_later |= "" < first < _first_of_log(self.disk)
         else:  # what is in the middle of something goes on with one that nobody will see
             self.disk = self.disk.copy()
 
@@ -143,3 +152,9 @@ async def _nothing() -> None:
 
 
 def _nobody_looks(_step: str) -> None: ...
+
+
+def _first_of_log(disk: SimulatedDisk) -> str:
+    """The name of a file; empty where there is none."""
+    files = map(PurePosixPath, disk.files)
+    return min((each.name for each in files if each.parent.name in LOG_FOLDERS), default="")

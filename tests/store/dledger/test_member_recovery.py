@@ -77,6 +77,27 @@ def test_a_write_that_was_cut_off(tmp_path: Path) -> None:
     same_again(tmp_path, source, target)
 
 
+def test_damage_at_the_end_takes_the_vote_where_only_the_checkpoint_knows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = pair(tmp_path)
+    raft = raft_of(target)
+    positions = [raft.log.position_of(198), raft.log.position_of(199)]
+    target.close()  # with a checkpoint; the other files are of a moment before it
+    (tmp_path / "b" / "abort").touch()
+    marker = tmp_path / "b" / "config" / "dledgerMember.json"
+    marker.write_text(marker.read_text().replace('"syncedIndex":199', '"syncedIndex":190'))
+    ends = tmp_path / "b" / "dledger-n1" / "checkpoint"
+    ends.write_text(ends.read_text().replace("Index=199", "Index=190"))
+    last = data_files(tmp_path / "b", "n1")[-1]
+    for position in positions:
+        change(last, position - int(last.name) + 48 + 88)
+    target = open_member(tmp_path / "b", "n1")
+    assert "has lost entries or votes: it was on the disk and in its queues up to" in caplog.text
+    assert (raft_of(target).log.end_index, raft_of(target).files.votes) == (197, False)
+    same_again(tmp_path, source, target)
+
+
 def test_damage_in_front_of_entries_takes_them_and_the_vote(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
