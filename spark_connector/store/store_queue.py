@@ -90,7 +90,7 @@ def _report(queue: FileSequence, suspect: _Suspect, fail: bool) -> None:
 def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iterator[_Units]:
     """The units of a part, in blocks that lead to so many records and bytes as one batch is to
     have."""
-    number = part.first
+    number = max(part.first, -(-queue.start // CQ_UNIT_SIZE))  # a broker deletes from the front
     while number < part.end:
         data = _read(queue, number, min(options.arrow_batch_rows, part.end - number))
         units = np.frombuffer(data, _UNIT)
@@ -100,6 +100,7 @@ def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iter
         number += len(units)
         offsets, sizes = units["phy_offset"].astype(np.int64), units["size"].astype(np.int64)
         wanted = (offsets >= part.log_start) & (offsets < part.log_end) & (sizes != FILLER_SIZE)
+        wanted |= sizes == 0  # never written, or gone: nobody knows what they pointed at
         numbers, offsets, sizes = numbers[wanted], offsets[wanted], sizes[wanted]
         batches = np.cumsum(np.maximum(sizes, 0)) // options.arrow_batch_bytes
         for some in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(batches)) + 1):
@@ -108,11 +109,14 @@ def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iter
 
 
 def _read(queue: FileSequence, number: int, count: int) -> bytes:
-    """Whole units from one file, as many as there are; a file that is missing has none."""
+    """Whole units from one file, as many as there are; where a file is missing, as if they were
+    never written."""
     offset = number * CQ_UNIT_SIZE
     file = queue.find(offset)
     if file is None:
-        return bytes(CQ_UNIT_SIZE)  # as a unit that was never written
+        starts = (-(-each.start // CQ_UNIT_SIZE) for each in queue.files)
+        stop = min((each for each in starts if each > number), default=number + count)
+        return bytes(min(count, stop - number) * CQ_UNIT_SIZE)
     data = file.read(offset - file.start, count * CQ_UNIT_SIZE)
     return data[: len(data) - len(data) % CQ_UNIT_SIZE]
 

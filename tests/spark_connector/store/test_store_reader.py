@@ -265,6 +265,35 @@ def test_files_that_are_missing(by: str, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "zeros"])
+def test_a_part_of_a_queue_that_is_gone_is_damage(is_there: bool, tmp_path: Path) -> None:
+    """Also behind a log whose first file is deleted: nobody knows what it pointed at."""
+    store = WrittenStore(tmp_path / "store", [Stored() for _ in range(40)], file_size=1000)
+    store.log_file(0).unlink()
+    left = [row["queueOffset"] for row in read(store.root, partitionBy="queue")]
+    file = store.root / "consumequeue" / "orders" / "3" / f"{15 * CQ_UNIT.size:020d}"
+    file.write_bytes(bytes(file.stat().st_size)) if is_there else file.unlink()
+    others = [offset for offset in left if not 15 <= offset < 20]
+    assert len(others) == len(left) - 5
+    for most in ("3", "100"):
+        parts = {"partitionBy": "queue", "maxRecordsPerPartition": most}
+        with pytest.raises(StoreDamageError, match="unit 15 of the queue"):
+            read(store.root, **parts)
+        rows = read(store.root, **parts, failOnDamage="false")
+        assert [row["queueOffset"] for row in rows] == others
+
+
+def test_a_queue_file_that_a_broker_deletes_meanwhile_is_no_damage(tmp_path: Path) -> None:
+    store = WrittenStore(tmp_path / "store", [Stored() for _ in range(40)], file_size=1000)
+    left = [record for record in store.records if record.phy_offset >= 1000]
+    store.log_file(0).unlink()
+    options = parse_store_options({"path": str(store.root), "partitionBy": "queue"})
+    parts = plan(options)
+    (store.root / "consumequeue" / "orders" / "3" / f"{0:020d}").unlink()
+    rows = [batch.num_rows for part in parts for batch in read_part(part, options)]
+    assert sum(rows) == len(left)
+
+
 def test_files_deleted_at_the_front_are_no_damage(tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "store", some_records(40))
     store.log_file(0).unlink()
