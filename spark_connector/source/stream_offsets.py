@@ -187,6 +187,7 @@ class StreamOffsets:
         queue has that was made anew since is none of it.
         """
         ranges = ranges_between(end.starts(start.offsets), end.offsets)
+        self._pin = None  # its end is written down, by this process or the one before
         if self._has_looked:
             return ranges
         queues = [each.queue for each in ranges]

@@ -167,6 +167,20 @@ def test_available_now_ends_where_it_began(cluster: SimCluster, clock: SimClock)
         again.latest({ONE: 100, TWO: 20})
 
 
+def test_available_now_reads_on_after_a_crash_in_the_batch_that_pins(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    for queue in (ONE, TWO):
+        cluster.queues_[queue].group_offset = 0
+    group = {"startingOffsets": "group", "consumerGroup": "g", "failOnDataLoss": "false"}
+    offsets = stream_offsets(cluster, clock, **group)
+    pinned = offsets.latest(offsets.initial())
+    again = stream_offsets(cluster, clock, **group)
+    again.prepare_available_now()
+    assert again.ranges(again.initial(), pinned) == [], "the first batch runs again"
+    assert again.latest(pinned).offsets == {ONE: 100, TWO: 20}, "not the pin once more"
+
+
 # --- queues come and go
 # ---------------------------------------------------------------------------------------------
 def test_a_new_queue_is_read_from_0(cluster: SimCluster, clock: SimClock) -> None:
