@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from ...client.errors import ConfigError
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.record.layout import STORED_AT_SHOWN, stored_at
 from ...store.inspect import QueueReader, StoreDirectory
@@ -73,7 +74,8 @@ Part = LogFilePart | QueuePart
 
 
 def plan(options: StoreOptions) -> list[Part]:
-    """The parts of all stores, each for a task of its own. Raises StoreDamageError, OSError."""
+    """The parts of all stores, each for a task of its own. Raises ConfigError, StoreDamageError,
+    OSError."""
     parts: list[Part] = []
     for place in options.stores:
         files = _log_files(place, options)
@@ -138,6 +140,7 @@ def _first_timestamp(file: StoredFile) -> int | None:
 def _queue_parts(
     place: StorePlace, files: list[LogFilePart], options: StoreOptions
 ) -> Iterator[QueuePart]:
+    _refuse_batches(place, options)
     queues = place.root / "consumequeue"
     if not queues.is_dir():
         raise StoreDamageError(
@@ -164,3 +167,14 @@ def _queue_parts(
             yield QueuePart(
                 place, folder, queue.topic, queue.queue_id, first, end, log_start, log_end
             )
+
+
+def _refuse_batches(place: StorePlace, options: StoreOptions) -> None:
+    """Topics whose messages RocketMQ 5 keeps in batches have queues of another form, elsewhere."""
+    folders = (place.root / "batchconsumequeue").glob("*/*")
+    topics = {each.parent.name for each in folders if options.wants_topic(each.parent.name)}
+    if topics:
+        raise ConfigError(
+            f"{', '.join(sorted(topics))}: queues of batches (BatchCQ of RocketMQ 5) cannot be "
+            "read: leave out partitionBy=queue, or name other topics"
+        )

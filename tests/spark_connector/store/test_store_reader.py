@@ -330,6 +330,18 @@ def test_units_before_the_first_one_of_a_queue_are_no_damage(tmp_path: Path) -> 
     ]
 
 
+def test_topics_with_queues_of_batches_can_be_read_by_file_only(tmp_path: Path) -> None:
+    store = WrittenStore(tmp_path / "store", [Stored(), Stored(topic=b"many"), Stored()])
+    elsewhere = store.root / "batchconsumequeue"
+    elsewhere.mkdir()
+    (store.root / "consumequeue" / "many").rename(elsewhere / "many")
+    assert len(read(store.root)) == 3
+    for topic in ({}, {"topic": "many"}):
+        with pytest.raises(ConfigError, match=r"many: .*leave out partitionBy=queue"):
+            read(store.root, partitionBy="queue", **topic)
+    assert len(read(store.root, partitionBy="queue", topic="orders")) == 2
+
+
 def test_a_store_without_queues_can_be_read_by_file_only(tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "store", some_records(4))
     for path in sorted((store.root / "consumequeue").rglob("*"), reverse=True):
