@@ -157,19 +157,22 @@ class StreamOffsets:
         latest = {q: offset for q, offset in seen.latest.items() if q.broker_name not in unknown}
         again = {queue: each.begin for queue, each in remade.items()}
         begin = {**seen.offsets, **later, **again}
-        end = clamp(begin, {queue: latest[queue] for queue in begin if queue in latest})
-        end = self._admit(begin, end, everything=everything)
+        all_of_it = clamp(begin, {queue: latest[queue] for queue in begin if queue in latest})
+        end = self._admit(begin, all_of_it, everything=everything)
+        kept = self._check_the_oldest(begin, all_of_it) if end != begin else {}
+        if kept:  # what is gone is none of what a trigger reads
+            begin |= kept
+            end = self._admit(begin, all_of_it, everything=everything)
         ends = {q: until for q, until in end.items() if q in seen.offsets or until > begin[q]}
         read = {queue: until for queue, until in ends.items() if until > begin[queue]}
         self._forget_others(seen, begin, ends)
         if read:
             self._triggered_at = self._clock.now()
-            self._check_the_oldest(begin, read)
         elif self._target is not None:
             self._check_the_end(seen.offsets, away)
         if ends == start.offsets and not remade and not is_first:
             return start
-        begins = _told_begins(later) | again
+        begins = _told_begins(later) | again | kept
         if is_first:  # 0 as well: it may not be the beginning any more when this runs again
             begins = {q: at for q, at in start.offsets.items() if at or q in read} | begins
         marks = {q: each for q, each in start.marks.items() if q in ends and q not in remade}
@@ -342,18 +345,22 @@ class StreamOffsets:
                     f"{seen.offsets[queue]}"
                 )
 
-    def _check_the_oldest(self, begin: Offsets, read: Offsets) -> None:
-        """What is to be read may be too old to be kept. (What goes while it is read, the task
-        tells.)"""
-        oldest, _ = ask_each_broker(read, self._access.oldest_of_masters)
+    def _check_the_oldest(self, begin: Offsets, end: Offsets) -> Offsets:
+        """What is to be read may be too old to be kept: where that begins which is. (What goes
+        while it is read, the task tells.)"""
+        wanted = [queue for queue, until in end.items() if until > begin[queue]]
+        oldest, _ = ask_each_broker(wanted, self._access.oldest_of_masters)
+        kept: Offsets = {}
         for queue, offset in sorted(oldest.items()):
-            if (gone := min(offset, read[queue]) - begin[queue]) > 0:
+            if (gone := min(offset, end[queue]) - begin[queue]) > 0:
                 self._losses.found(
                     f"{_told(queue)}: the oldest message that is kept is {offset}, it was read up "
                     f"to {begin[queue]}",
                     f": {gone} messages are left out",
                     messages=gone,
                 )
+                kept[queue] = begin[queue] + gone
+        return kept
 
     def _later_queues(self, start: Checkpoint, seen: _Seen) -> tuple[Offsets, dict[str, str]]:
         """Queues that were not there before, and where they begin."""

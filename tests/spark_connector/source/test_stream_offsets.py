@@ -210,11 +210,34 @@ def test_what_is_too_old_to_be_kept_is_a_loss_and_counted_once(
         query(cluster, clock).latest(start)
     offsets = query(cluster, clock, failOnDataLoss="false", maxOffsetsPerTrigger="60")
     end = offsets.latest(start)
-    assert end == {ONE: 90, TWO: 20}
+    assert end == {ONE: 100, TWO: 20}
+    assert offsets.checkpoint.begins == {ONE: 70}
     assert lost(offsets) == (1, 40)
     assert "40 messages are left out" in caplog.text
-    assert offsets.latest(end) == {ONE: 100, TWO: 20}
+    assert offsets.latest(end) == end
     assert lost(offsets) == (1, 40)
+
+
+@pytest.mark.parametrize("end", [1000, 1100], ids=["all of it", "some of it"])
+@pytest.mark.parametrize("available_now", [False, True])
+def test_what_is_too_old_to_be_kept_is_none_of_what_a_trigger_reads(
+    cluster: SimCluster, clock: SimClock, available_now: bool, end: int
+) -> None:
+    """Or it would go through all of that bit by bit, and queues that have something would wait."""
+    cluster.add(ONE, 1000, end)
+    cluster.queues_[TWO].end = 60
+    limits = {"maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "10"}
+    offsets = query(cluster, clock, failOnDataLoss="false", **limits)
+    if available_now:
+        offsets.prepare_available_now()
+    ends = [{ONE: 30, TWO: 20}]
+    while (now := offsets.latest(ends[-1])) != ends[-1]:
+        ends.append(now)
+    half = {ONE: 1000, TWO: 60} if end == 1000 else {ONE: 1035, TWO: 34}
+    assert ends[1] == half
+    assert ends[-1] == {ONE: end, TWO: 60}
+    assert len(ends) == (2 if end == 1000 else 4)
+    assert lost(offsets) == (1, 970)
 
 
 def test_a_slave_that_deleted_more_is_no_loss(cluster: SimCluster, clock: SimClock) -> None:
