@@ -99,13 +99,21 @@ def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iter
         numbers = np.arange(number, number + len(units))
         number += len(units)
         offsets, sizes = units["phy_offset"].astype(np.int64), units["size"].astype(np.int64)
-        wanted = (offsets >= part.log_start) & (offsets < part.log_end) & (sizes != FILLER_SIZE)
-        wanted |= sizes == 0  # never written, or gone: nobody knows what they pointed at
+        wanted = _wanted(offsets, sizes, part)
         numbers, offsets, sizes = numbers[wanted], offsets[wanted], sizes[wanted]
         batches = np.cumsum(np.maximum(sizes, 0)) // options.arrow_batch_bytes
         for some in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(batches)) + 1):
             if len(some):
                 yield _Units(numbers[some], offsets[some], sizes[some])
+
+
+def _wanted(offsets: Array, sizes: Array, part: QueuePart) -> Array:
+    """Units that point into the files that are read, or should."""
+    inside = (offsets >= part.log_start) & (offsets < part.log_end) & (sizes != FILLER_SIZE)
+    wanted = inside | (sizes == 0)  # never written, or gone: nobody knows what they pointed at
+    if len(places := np.flatnonzero(inside)):  # what lies between two that do has to point there
+        wanted[places[0] : places[-1]] |= sizes[places[0] : places[-1]] != FILLER_SIZE
+    return wanted
 
 
 def _read(queue: FileSequence, number: int, count: int) -> bytes:

@@ -283,6 +283,21 @@ def test_a_part_of_a_queue_that_is_gone_is_damage(is_there: bool, tmp_path: Path
         assert [row["queueOffset"] for row in rows] == others
 
 
+@pytest.mark.parametrize("phy_offset", [5, -1, 1 << 62], ids=["before", "negative", "behind"])
+def test_a_unit_that_points_out_of_the_log_is_damage(phy_offset: int, tmp_path: Path) -> None:
+    store = WrittenStore(tmp_path / "store", [Stored() for _ in range(40)], file_size=1000)
+    store.log_file(0).unlink()
+    left = [row["queueOffset"] for row in read(store.root, partitionBy="queue")]
+    file = store.root / "consumequeue" / "orders" / "3" / f"{15 * CQ_UNIT.size:020d}"
+    units = bytearray(file.read_bytes())
+    CQ_UNIT.pack_into(units, 2 * CQ_UNIT.size, phy_offset, len(Stored().encode()), 0)
+    file.write_bytes(units)
+    with pytest.raises(StoreDamageError, match="unit 17 of the queue"):
+        read(store.root, partitionBy="queue")
+    rows = read(store.root, partitionBy="queue", failOnDamage="false")
+    assert [row["queueOffset"] for row in rows] == [offset for offset in left if offset != 17]
+
+
 def test_a_queue_file_that_a_broker_deletes_meanwhile_is_no_damage(tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "store", [Stored() for _ in range(40)], file_size=1000)
     left = [record for record in store.records if record.phy_offset >= 1000]
