@@ -290,9 +290,9 @@ class RangePuller:
     # ----------------------------------------------------------------------------------------------
 
     def _look_at_gaps(self) -> None:
-        """At the end of the range: ask for what lies in the first gap once more, as often as may be
-        worth it."""
-        for attempt in range(self._options.retries):
+        """At the end of the range: ask for what lies in the first gap once more, or as often as may
+        be worth it."""
+        for attempt in range(max(1, self._options.retries)):
             begin = self._gaps.first(self._broker_id)
             if begin is None:
                 return

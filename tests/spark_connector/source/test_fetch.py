@@ -214,13 +214,14 @@ def while_files_are_deleted(slaves: str = "", answers: int = 1) -> SimCluster:
 
 
 @pytest.mark.parametrize(
-    ("until", "answers", "left"), [(1000, 1, 40), (1000, 3, 40), (50, 2, 40), (20, 2, 20)]
+    ("until", "answers", "left", "retries"),
+    [(1000, 1, 40, 3), (1000, 3, 40, 3), (50, 2, 40, 3), (20, 2, 20, 3), (50, 1, 40, 0)],
 )
 def test_what_is_deleted_right_now_is_a_loss(
-    until: int, answers: int, left: int, caplog: pytest.LogCaptureFixture
+    until: int, answers: int, left: int, retries: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where that turns out behind the last answer of the range."""
-    given = {"pullsInFlight": "1"}
+    given = {"pullsInFlight": "1", "fetchOffset.numRetries": str(retries)}
     with pytest.raises(DataLossError, match="the oldest message that is kept is 40"):
         read(while_files_are_deleted(answers=answers), whole(0, until), given=given)
     cluster = while_files_are_deleted(answers=answers)
