@@ -344,6 +344,7 @@ class RangePuller:
         error = answer.error(self._addresses.get(self._broker_id, ""))
         self._why = str(error)
         if answer.code in _BUSY:
+            self._give_up = None  # it does not say that once more
             return
         if answer.code not in (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST):
             raise error

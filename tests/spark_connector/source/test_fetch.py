@@ -267,6 +267,25 @@ def test_a_queue_that_ends_early_is_a_loss() -> None:
         assert read(cluster, whole(begin, 150), failOnDataLoss="false") == of(*range(begin, 60))
 
 
+def test_a_broker_that_is_busy_does_not_say_again_that_its_queue_ends() -> None:
+    """It may be one that has just taken over."""
+    busy = (ResponseCode.SYSTEM_BUSY, "no")
+    cluster, clock = SimCluster(refuse=dict.fromkeys(range(3, 8), busy)), SimClock()
+    queue = cluster.add(QUEUE, 0, 10)
+    answer = cluster.answer
+
+    def answering(address: str, command: RemotingCommand) -> Frame:
+        queue.end = 10 if len(cluster.pulls) < 8 else 20
+        return answer(address, command)
+
+    cluster.answer = answering  # type: ignore[method-assign]
+    found = read(cluster, whole(0, 20), clock=clock, given={"pullsInFlight": "1"})
+    assert found == of(*range(20))
+    cluster.refuse, cluster.pulls = dict.fromkeys(range(3, 1000), busy), []
+    with pytest.raises(RangeTimeoutError, match="no"):
+        read(cluster, whole(0, 20), clock=clock, given={"pullsInFlight": "1"})
+
+
 def test_a_queue_that_is_gone_is_a_loss() -> None:
     for answer in (
         (ResponseCode.TOPIC_NOT_EXIST, "no"),
