@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -25,9 +25,7 @@ def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
         from_offset=-(2**63),
         from_ms=options.from_ms,
         until_ms=options.until_ms,
-        keep_topic=options.wants_topic
-        if options.filters_topics and isinstance(part, LogFilePart)
-        else None,
+        keep_topic=_topics_of(part, options),
         check_crc=options.check_crc,
         fail_on_damage=options.fail_on_damage,
         decompress=options.decompress,
@@ -38,6 +36,14 @@ def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
         yield from _batches(part, options, decoding)
     finally:  # also of a task that is cut short
         own.tell()
+
+
+def _topics_of(part: Part, options: StoreOptions) -> Callable[[str], bool] | None:
+    """Of which messages are wanted. Those of another topic that lie in a (light) queue, too, are
+    read in their own, where that is."""
+    if isinstance(part, LogFilePart):
+        return options.wants_topic if options.filters_topics else None
+    return lambda topic: topic == part.topic or not options.wants_topic(topic)
 
 
 def _batches(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -343,6 +344,22 @@ def test_units_before_the_first_one_of_a_queue_are_no_damage(tmp_path: Path) -> 
     assert offsets(read(store.root, partitionBy="queue")) == [
         record.phy_offset for record in store.records
     ]
+
+
+def test_a_message_in_queues_of_several_topics_comes_once(tmp_path: Path) -> None:
+    store = WrittenStore(tmp_path / "store", [Stored(), Stored(), Stored(topic=b"other")])
+    queues = store.root / "consumequeue"
+    shutil.copytree(queues / "orders" / "3", queues / "%LMQ%light" / "0")
+    of_orders, all_of_them = [0, 1], [0, 1, 0]
+    for wanted, expected in (
+        ({}, all_of_them),
+        ({"topicPattern": ".*"}, all_of_them),
+        ({"topicPattern": "%LMQ%.*"}, of_orders),
+        ({"topic": "%LMQ%light"}, of_orders),
+        ({"topic": "orders,%LMQ%light"}, of_orders),
+    ):
+        rows = read(store.root, partitionBy="queue", **wanted)
+        assert [row["queueOffset"] for row in rows] == expected, wanted
 
 
 def test_topics_with_queues_of_batches_can_be_read_by_file_only(tmp_path: Path) -> None:
