@@ -1,4 +1,5 @@
-"""Names of the code that stand in pages: ``path/file.py`` and ``path/file.py: Name.attribute``."""
+"""The code as trees, and names of it that stand in pages: ``path/file.py`` and ``path/file.py:
+Name.attribute``."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import ast
 import functools
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from .test_packages import REPOSITORY, folders_with_code
+
 ROOMS = (
     "aiorocketmq",
     "broker",
@@ -24,6 +26,13 @@ ROOMS = (
     "tools",
 )
 _NAMED = re.compile(r"`((?:" + "|".join(ROOMS) + r")/[\w/]+\.py)(?:: ([\w.]+))?`")
+
+
+@functools.cache
+def trees() -> Mapping[Path, ast.Module]:
+    """Everything that is installed: a million objects, which ``conftest.py`` lets go again."""
+    files = sorted(file for folder in folders_with_code() for file in folder.glob("*.py"))
+    return {file: ast.parse(file.read_text("utf-8")) for file in files}
 
 
 class Named(NamedTuple):

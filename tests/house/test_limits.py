@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from .names import trees
 from .test_packages import REPOSITORY, folders_with_code
 
 MOST_LINES_OF_A_FUNCTION: Final = 60
@@ -50,20 +51,12 @@ ROOMS_THAT_DO_NOT_SAY: Final = {
 }
 
 
-def modules() -> list[Path]:
-    """Everything that is installed."""
-    return sorted(file for folder in folders_with_code() for file in folder.glob("*.py"))
-
-
 def room_of(file: Path) -> str:
     return file.relative_to(REPOSITORY).parts[0]
 
 
-TREES: Final = {file: ast.parse(file.read_text()) for file in modules()}
-
-
 def functions() -> Iterator[tuple[str, Function]]:
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for name, node in named(tree):
             if isinstance(node, Function):
                 yield f"{room_of(file)}: {name}", node
@@ -102,7 +95,7 @@ def over(found: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def docstring_of(file: Path) -> str:
-    return " ".join((ast.get_docstring(TREES[file]) or "").split())
+    return " ".join((ast.get_docstring(trees()[file]) or "").split())
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
@@ -142,7 +135,7 @@ def test_no_function_has_more_parameters() -> None:
 def test_a_long_file_says_why_it_is_one() -> None:
     silent = {
         f"{room_of(file)}: {file.name}"
-        for file in TREES
+        for file in trees()
         if len(file.read_text().splitlines()) > MOST_LINES_OF_A_FILE
         and not re.search(r"\bone file\b", docstring_of(file), re.IGNORECASE)
     }
@@ -150,7 +143,7 @@ def test_a_long_file_says_why_it_is_one() -> None:
 
 
 def test_no_folder_is_fuller() -> None:
-    found = Counter(file.parent.relative_to(REPOSITORY).as_posix() for file in TREES)
+    found = Counter(file.parent.relative_to(REPOSITORY).as_posix() for file in trees())
     assert over(found, MOST_FILES_OF_A_FOLDER) == FULL_FOLDERS
 
 
@@ -167,7 +160,7 @@ def test_every_broad_except_is_on_its_page_with_a_reason() -> None:
     listed = re.findall(r"^\| `(.+?)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
     found = [
         f"{room_of(file)}: {name}"
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         for name, node in named(tree)
         if swallows(node) or (isinstance(node, ast.ExceptHandler) and is_broad(node))
     ]

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "log-lines.md"
+from .names import REPOSITORY, trees
+
+PAGE: Final = REPOSITORY / "docs" / "log-lines.md"
 ROOMS: Final = ("broker", "daemon", "namesrv", "remoting", "store")
 BELOW: Final = ("DEBUG", "INFO")
 AT_ONCE: Final = {"warning", "error", "critical", "exception"}
@@ -30,14 +31,12 @@ class Line(NamedTuple):
     """With gaps in the place of values."""
 
 
-@functools.cache
 def rooms() -> list[tuple[Path, ast.Module]]:
     """Without ``outages.py``, which says once more what others have said."""
     return [
-        (path, ast.parse(path.read_text(encoding="utf-8")))
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
-        if path.name != "outages.py"
+        (path, tree)
+        for path, tree in trees().items()
+        if path.relative_to(REPOSITORY).parts[0] in ROOMS and path.name != "outages.py"
     ]
 
 
@@ -108,7 +107,7 @@ def lines() -> list[Line]:
         names = names_of(module)
         for node in ast.walk(module):
             if isinstance(node, ast.Call) and (template := template_of(node, names)) is not None:
-                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                place = f"{path.relative_to(REPOSITORY)}:{node.lineno}"
                 for text in texts_of(template, dict(names)):
                     if len(re.sub(r"[^a-zA-Z]", "", text)) >= _LETTERS:
                         found.append(Line(place, text))

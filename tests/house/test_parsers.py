@@ -15,8 +15,8 @@ import pytest
 from ..fuzzing import leaves
 from ..fuzzing.parsers import Parser
 from ..fuzzing.registry import CORPUS, MOST_CORPUS_BYTES, PARSERS
-from .names import REPOSITORY, Named, problem_of
-from .test_limits import TREES, Function, named
+from .names import REPOSITORY, Named, problem_of, trees
+from .test_limits import Function, named
 
 _LIKE_A_PARSER: Final = re.compile(
     r"_*(decode|decoded|parse|read|scan|unpack|load|loads|from|split|feed|tokenize|receive|"
@@ -61,7 +61,7 @@ def found_in_code() -> set[str]:
     """``room/module.py: function`` of everything that looks like a parser."""
     return {
         f"{file.relative_to(REPOSITORY).as_posix()}: {name}"
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         for name, node in named(tree)
         if isinstance(node, Function) and is_a_parser(node)
     }

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .names import REPOSITORY, Named, module_of, problem_of
-from .test_limits import TREES, Function, named
+from .names import REPOSITORY, Named, module_of, problem_of, trees
+from .test_limits import Function, named
 
 PAGE = (REPOSITORY / "docs" / "design" / "promises.md").read_text("utf-8")
 RELIABILITY = (REPOSITORY / "docs" / "reliability" / "page.template").read_text("utf-8")
@@ -42,7 +42,7 @@ def test_there_is_a_check(path: str, name: str) -> None:
         found = getattr(found, part)
     (function,) = [
         node
-        for outer, node in named(TREES[REPOSITORY / path])
+        for outer, node in named(trees()[REPOSITORY / path])
         if outer == name and isinstance(node, Function)
     ]
     kept = [node for node in ast.walk(function) if not isinstance(node, ast.Assert)]
@@ -67,7 +67,7 @@ def narrows(test: ast.expr) -> bool:
 
 
 def asserts() -> Iterator[tuple[str, str]]:
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Assert) and not narrows(node.test):
                 yield file.name, ast.unparse(node)
