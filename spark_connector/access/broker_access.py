@@ -356,6 +356,15 @@ class BrokerAccess:
 
         return self._by_queue(list(offsets), ask)
 
+    def are_gone(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, bool]:
+        """Whether there was a message at an offset that is not kept any more, by queue. Raises
+        ``RemotingError``, ``BrokerError``."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> bool:
+            return await self._stored_times(instance, queue).is_gone(offsets[queue])
+
+        return self._by_queue(list(offsets), ask)
+
     # --- inside
     # ----------------------------------------------------------------------------------------------
 

@@ -7,13 +7,15 @@ topics, under names that no topic can have::
     {"#form": "2: ...",
      "#origin": {"time": 1764249461000, "brokers": ["broker-a"]},
      "#begins": {"Orders": {"broker-b": {"0": 5617}}},
-     "#marks": {"Orders": {"broker-a": {"0": 22}}},
+     "#marks": {"Orders": {"broker-a": {"0": 22, "1": 6}}},
      "#stored": {"Orders": {"broker-a": {"0": 1764249461123}}},
-     "Orders": {"broker-a": {"0": 23}, "broker-b": {"0": 5700}}}
+     "#gone": {"Orders": {"broker-a": {"1": 1764249461456}}},
+     "Orders": {"broker-a": {"0": 23, "1": 7}, "broker-b": {"0": 5700}}}
 
 A version that knows only the first form refuses it: it takes ``#form`` for a topic whose value is
-no object. This one reads both. A file of its own beside the checkpoint is no alternative: Spark
-tells a source written in Python no path, and a batch that runs again must find what it found
+no object. This one reads both. One that does not know all of the names refuses it, too: what they
+say would be lost with the next batch. A file of its own beside the checkpoint is no alternative:
+Spark tells a source written in Python no path, and a batch that runs again must find what it found
 before.
 """
 
@@ -31,7 +33,7 @@ from .offsets import Offsets
 __all__ = ["Checkpoint", "Mark", "Origin", "from_json", "to_json"]
 
 _FORM: Final = "2: a later version of aiorocketmq wrote this checkpoint"
-_FACTS: Final = {"#origin", "#begins", "#marks", "#stored"}
+_FACTS: Final = {"#origin", "#begins", "#marks", "#stored", "#gone"}
 
 
 class Origin(NamedTuple):
@@ -44,10 +46,19 @@ class Origin(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A message that was read, by which a queue is told from another one of the same name."""
+    """The message before an offset, by which a queue is told from another one of the same name."""
 
     queue_offset: int
-    stored_ms: int
+    time_ms: int
+    """When it was stored, by the clock of the broker ..."""
+    is_gone: bool = False
+    """... or, by that of the driver, when it was found to be too old to be kept. In this queue it
+    was stored earlier; what has its number and was stored later is of another one."""
+
+    @property
+    def unread_ms(self) -> int:
+        """What was stored from then on was not read."""
+        return self.time_ms if self.is_gone else self.time_ms + 1
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,9 @@ def to_json(checkpoint: Checkpoint) -> dict[str, object]:
     if checkpoint.marks:
         marks = checkpoint.marks
         facts["#marks"] = first_form.to_json({q: mark.queue_offset for q, mark in marks.items()})
-        facts["#stored"] = first_form.to_json({q: mark.stored_ms for q, mark in marks.items()})
+        for name, is_gone in (("#stored", False), ("#gone", True)):
+            if times := {q: mark.time_ms for q, mark in marks.items() if mark.is_gone is is_gone}:
+                facts[name] = first_form.to_json(times)
     return {"#form": _FORM, **facts, **plain} if facts else {**plain}
 
 
@@ -93,14 +106,20 @@ def from_json(table: object) -> Checkpoint:
             f"that wrote it, or a later one ({table['#form']!r})"
         )
     plain = {name: value for name, value in table.items() if not name.startswith("#")}
-    begins, marks, stored = (
-        first_form.from_json(facts.get(name, {})) for name in ("#begins", "#marks", "#stored")
+    begins, marks, stored, gone = (
+        first_form.from_json(facts.get(name, {}))
+        for name in ("#begins", "#marks", "#stored", "#gone")
     )
     return Checkpoint(
         first_form.from_json(plain),
         _origin(facts["#origin"]) if "#origin" in facts else None,
         begins,
-        {queue: Mark(marks[queue], stored[queue]) for queue in marks if queue in stored},
+        {
+            queue: Mark(marks[queue], time_ms, is_gone)
+            for times, is_gone in ((stored, False), (gone, True))
+            for queue, time_ms in times.items()
+            if queue in marks
+        },
     )
 
 

@@ -17,11 +17,8 @@ from ...remoting.responses import Response
 
 __all__ = ["Stored", "StoredTimes"]
 
-_NOTHING_THERE: Final = (
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
+_SENT_ON: Final = (ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
+_NOTHING_THERE: Final = (ResponseCode.PULL_NOT_FOUND, *_SENT_ON)
 
 
 class Stored(NamedTuple):
@@ -101,6 +98,16 @@ class StoredTimes:
             raise answer.error()
         messages, _read = read_messages(answer.body, self._queue.broker_name)
         return Stored(messages[0].queue_offset, messages[0].store_timestamp) if messages else None
+
+    async def is_gone(self, offset: int) -> bool:
+        """There was a message at this offset, and it is not kept any more: the broker sends on
+        whoever asks for it.
+
+        The oldest offset does not tell it: RocketMQ 4 leaves that where it was when all of a queue
+        is gone.
+        """
+        answer = await self._pulled(offset)
+        return answer.code in _SENT_ON and int(answer.header.next_begin_offset) > offset
 
     async def _pulled(self, offset: int) -> Response:
         topic, broker_name, queue_id = self._queue

@@ -5,7 +5,10 @@ of the old one, offsets alone look as if nothing had happened, and what lies bef
 be read. The same goes for the end of a queue that was lost, where a slave that was behind took
 over: other messages have those offsets by now. So a checkpoint keeps, with the offset, when the
 message before it was stored (``checkpoint.Mark``): another one with that number was stored at
-another time, and what was not read yet begins with the first message that is newer.
+another time, and what was not read yet begins with the first message that is newer. Where that
+message is too old to be kept, when that was found is kept instead: in the same queue nothing with
+its number can have been stored since. (That its number is there again says nothing: a slave that
+takes over may keep more than its master did.)
 
 Looked at before a batch that reads of the queue, and every ``newQueuePollInterval``: it costs a
 pull.
@@ -14,7 +17,7 @@ pull.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -36,6 +39,7 @@ class MarkAccess(Protocol):
     def stored_at(
         self, offsets: Mapping[MessageQueue, int]
     ) -> Mapping[MessageQueue, Stored | None]: ...
+    def are_gone(self, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, bool]: ...
     def offsets_for_times(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> Mapping[MessageQueue, int | None]: ...
@@ -53,9 +57,16 @@ class Remade(NamedTuple):
 class Marks:
     """Of one running query."""
 
-    def __init__(self, access: MarkAccess, clock: BlockingClock, interval_s: float) -> None:
+    def __init__(
+        self,
+        access: MarkAccess,
+        clock: BlockingClock,
+        time_ms: Callable[[], int],
+        interval_s: float,
+    ) -> None:
         self._access = access
         self._clock = clock
+        self._time_ms = time_ms
         self._interval_s = interval_s
         self._looked_at: dict[MessageQueue, float] = {}
 
@@ -79,11 +90,18 @@ class Marks:
     def _compare(
         self, marks: Mapping[MessageQueue, Mark], short: Collection[MessageQueue]
     ) -> dict[MessageQueue, Remade | None]:
-        there = self._access.stored_at({queue: mark.queue_offset for queue, mark in marks.items()})
+        # Of a pull before the oldest message a broker keeps an OFFSET_MOVED_EVENT.
+        oldest = self._access.earliest(queue for queue, mark in marks.items() if mark.is_gone)
+        there: dict[MessageQueue, Stored | None] = {
+            queue: None for queue in oldest if oldest[queue] > marks[queue].queue_offset
+        }
+        there |= self._access.stored_at(
+            {queue: mark.queue_offset for queue, mark in marks.items() if queue not in there}
+        )
         others = [queue for queue, mark in marks.items() if _is_other(mark, there[queue])]
         gone = [queue for queue in marks if queue in short and there[queue] is None]
         since = self._access.offsets_for_times(
-            {queue: marks[queue].stored_ms + 1 for queue in (*others, *gone)}
+            {queue: marks[queue].unread_ms for queue in (*others, *gone)}
         )
         begins = {queue: offset for queue, offset in since.items() if offset is not None}
         # Where all of it is older than what was read, a clock was set back.
@@ -100,33 +118,54 @@ class Marks:
         looked_at = self._looked_at.get(queue)
         return looked_at is None or self._clock.now() - looked_at >= self._interval_s
 
+    def gone(self, begins: Mapping[MessageQueue, int]) -> dict[MessageQueue, Mark]:
+        """Marks before the oldest messages that are kept, which have just been asked for."""
+        now_ms = self._time_ms()
+        return {
+            queue: Mark(offset - 1, now_ms, is_gone=True)
+            for queue, offset in begins.items()
+            if offset > 0
+        }
+
     def renewed(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, Mark]:
         """Marks before these offsets, where a broker tells. What was not compared right before may
-        be another queue."""
+        be another queue. Of an offset that was never reached there is none."""
         before = {queue: offset - 1 for queue, offset in ends.items() if offset > 0}
+        now_ms = self._time_ms()
 
-        def stored(its: list[MessageQueue]) -> Mapping[MessageQueue, Stored | None]:
-            return self._access.stored_at({queue: before[queue] for queue in its})
+        def marked(its: list[MessageQueue]) -> dict[MessageQueue, Mark]:
+            there = self._access.stored_at({queue: before[queue] for queue in its})
+            marks = {
+                queue: Mark(*each)
+                for queue, each in there.items()
+                if each is not None and each.queue_offset == before[queue]
+            }
+            gone = self._access.are_gone({q: before[q] for q in its if q not in marks})
+            return marks | {
+                queue: Mark(before[queue], now_ms, is_gone=True) for queue in gone if gone[queue]
+            }
 
-        found, failed = ask_each_broker(before, stored)
+        found, failed = ask_each_broker(before, marked)
         for name, why in failed.items():
             log.warning("what was read on the broker %s was not marked: %s", name, why)
-        return {
-            queue: Mark(*there)
-            for queue, there in found.items()
-            if there is not None and there.queue_offset == before[queue]
-        }
+        self._looked_at |= dict.fromkeys(
+            (queue for queue in before if queue.broker_name not in failed), self._clock.now()
+        )
+        return found
 
 
 def _is_other(mark: Mark, there: Stored | None) -> bool:
     """None there: it was deleted as too old, or a slave is behind, or the queue is short."""
-    return (
-        there is not None
-        and there.queue_offset == mark.queue_offset
-        and there.time_ms != mark.stored_ms
-    )
+    if there is None or there.queue_offset != mark.queue_offset:
+        return False
+    return there.time_ms >= mark.time_ms if mark.is_gone else there.time_ms != mark.time_ms
 
 
 def _why(mark: Mark, there: Stored | None) -> str:
-    read = f"its message {mark.queue_offset}, stored at {mark.stored_ms} when it was read,"
-    return f"{read} is not there" if there is None else f"{read} was stored at {there.time_ms}"
+    was = (
+        f"was not kept any more at {mark.time_ms}"
+        if mark.is_gone
+        else f"was stored at {mark.time_ms} when it was read"
+    )
+    now = "there is none" if there is None else f"it is one that was stored at {there.time_ms}"
+    return f"its message {mark.queue_offset} {was}, now {now}"

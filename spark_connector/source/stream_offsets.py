@@ -94,7 +94,8 @@ class StreamOffsets:
         self._finder = QueueFinder(options, access, self._clock)
         self._away = AwayBrokers(options, self._clock)
         self._later = LaterQueues(access)
-        self._marks = Marks(access, self._clock, options.route_interval_ms / 1000)
+        interval_s = options.route_interval_ms / 1000
+        self._marks = Marks(access, self._clock, self._time_ms, interval_s)
         self._progress = GroupProgress(access) if options.commit_to_group else None
         self._losses = Losses(options)
         self._has_looked = False
@@ -115,9 +116,9 @@ class StreamOffsets:
             self._losses.report(not_covered(options, self._access, queues))
             origin = origin_of(options, now_ms, self._finder.brokers(queues))
             found = resolve_position(options.starting, queues, options, self._access)
-            is_earliest = options.starting.kind is PositionKind.EARLIEST  # nothing was read before
-            marks = {} if is_earliest else self._marks.renewed(found.offsets)
-            self._initial = Checkpoint(found.offsets, origin, marks=marks)
+            is_earliest = options.starting.kind is PositionKind.EARLIEST
+            marked = self._marks.gone if is_earliest else self._marks.renewed
+            self._initial = Checkpoint(found.offsets, origin, marks=marked(found.offsets))
             self._pin = None if found.is_stable else self._initial
         return self._initial
 
@@ -176,11 +177,14 @@ class StreamOffsets:
         if is_first:  # 0 as well: it may not be the beginning any more when this runs again
             begins = {q: at for q, at in start.offsets.items() if at or q in read} | begins
         marks = {q: each for q, each in start.marks.items() if q in ends and q not in remade}
+        # Checkpoints of earlier versions have no marks, nor have brokers that did not tell.
+        bare = {q: until for q, until in ends.items() if q in latest and q not in marks}
+        bare = {queue: until for queue, until in bare.items() if self._marks.is_due(queue)}
         return Checkpoint(
             ends,
             start.origin,
             {queue: offset for queue, offset in begins.items() if queue in ends},
-            marks | self._marks.renewed(read),
+            marks | self._marks.renewed(bare | read),
         )
 
     def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:

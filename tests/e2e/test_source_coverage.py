@@ -267,16 +267,21 @@ def test_what_a_broker_had_before_the_query_began_is_not_read_when_it_comes_back
     assert next_batch(reader, start) == (start, [])
 
 
-def make_anew(cluster: Cluster, topic: str) -> None:
-    """Sixty messages were there on the first broker: now eighty, and thirty instead of forty on the
-    second."""
+def empty(cluster: Cluster, topic: str, queues: int) -> None:
+    """Delete the topic and make it again."""
 
     async def delete() -> None:
         async with Admin(namesrv=cluster.namesrv) as admin:
             await admin.delete_topic(topic, "DefaultCluster")
 
     asyncio.run(delete())
-    asyncio.run(create_topic(cluster.namesrv, topic, 2))
+    asyncio.run(create_topic(cluster.namesrv, topic, queues))
+
+
+def make_anew(cluster: Cluster, topic: str) -> None:
+    """Sixty messages were there on the first broker: now eighty, and thirty instead of forty on the
+    second."""
+    empty(cluster, topic, 2)
     send(cluster, topic, "broker-a", 1000, 1080)
     send(cluster, topic, "broker-b", 1080, 1110)
 
@@ -299,6 +304,31 @@ def test_a_topic_that_is_made_anew_is_not_taken_for_the_old_one(
     assert len(told) == 4
     assert sum("of the 40 messages since, 30 lie before" in each for each in told) == 2
     assert sum("of the 15 messages since, 15 lie before" in each for each in told) == 2
+    assert next_batch(reader, end) == (end, [])
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_nor_is_one_of_which_nothing_was_left(cluster: Cluster, topic: str, starting: str) -> None:
+    """All of it had expired when the query began: there is no message to know it by."""
+    small: dict[str, Any] = {"mappedFileSizeCommitLog": 1 << 16}
+    cluster.start_broker(**small)
+    for name, count in ((topic, 20), (f"{topic}-other", 400)):
+        asyncio.run(create_topic(cluster.namesrv, name, 1))
+        send(cluster, name, "broker-a", 0, count, queues=1)
+    cluster.stop_broker("broker-a")
+    (cluster.store_of("broker-a") / "commitlog" / "00000000000000000000").unlink()
+    cluster.start_broker(**small)
+    reader = stream(cluster, topic, startingOffsets=starting)
+    start = begin(reader)
+    assert start[topic] == {"broker-a": {"0": 20}}
+    assert next_batch(reader, start) == (start, [])
+    empty(cluster, topic, 1)
+    send(cluster, topic, "broker-a", 1000, 1030, queues=1)
+    with pytest.raises(DataLossError, match=r"made anew.* up to 20: its message 19 was not kept"):
+        next_batch(stream(cluster, topic), start)
+    reader = stream(cluster, topic, failOnDataLoss="false")
+    end, found = next_batch(reader, start)
+    assert found == [b"%04d" % number for number in range(1000, 1030)]
     assert next_batch(reader, end) == (end, [])
 
 

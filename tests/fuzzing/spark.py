@@ -222,7 +222,8 @@ def _checkpoint(data: bytes) -> object:
 def _checkpoint_seeds() -> list[bytes]:
     one, two = MessageQueue("t", "b", 0), MessageQueue("t", "b", 10)
     offsets = {one: 5, two: 7}
-    second = Checkpoint(offsets, Origin(9, frozenset("b")), {two: 3}, {one: Mark(4, 8)})
+    marks = {one: Mark(4, 8), two: Mark(6, 9, is_gone=True)}
+    second = Checkpoint(offsets, Origin(9, frozenset("b")), {two: 3}, marks)
     return [json.dumps(to_json(each)).encode() for each in (Checkpoint(offsets), second)]
 
 

@@ -192,6 +192,9 @@ class SimCluster:
             found[queue] = StoredAt(offset, here.time_of(offset)) if is_there else None
         return found
 
+    def are_gone(self, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, bool]:
+        return {queue: offset < self.queues_[queue].first for queue, offset in offsets.items()}
+
     def register_group(self, broker_name: str) -> None:
         if f"{broker_name}:0" in self.down:
             raise ConnectError(f"{broker_name} is down")

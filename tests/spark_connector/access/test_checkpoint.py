@@ -28,7 +28,7 @@ CHECKPOINTS = st.builds(
     OFFSETS,
     st.none() | st.builds(Origin, LONGS, st.frozensets(st.sampled_from("abc"))),
     OFFSETS,
-    st.dictionaries(QUEUES, st.builds(Mark, LONGS, LONGS)),
+    st.dictionaries(QUEUES, st.builds(Mark, LONGS, LONGS, st.booleans())),
 )
 ONE, TWO = MessageQueue("t", "a", 0), MessageQueue("t", "b", 1)
 
@@ -75,6 +75,7 @@ def test_a_version_that_knows_the_first_form_only_refuses_the_second(
         ({"#origin": {"time": 5, "brokers": [5]}}, "where the query began"),
         ({"#origin": {"time": -5, "brokers": []}}, "where the query began"),
         ({"#marks": {"t": {"a": {"0": -1}}}}, "no whole number"),
+        ({"#gone": {"t": {"a": {"0": -1}}}}, "no whole number"),
         ({"#begins": []}, "must look like"),
         ({"t": 5}, "must look like"),
     ],
@@ -83,6 +84,16 @@ def test_what_is_no_checkpoint_of_ours_is_refused(change: dict[str, Any], said: 
     table = to_json(Checkpoint({ONE: 5}, Origin(7, frozenset("a")), marks={ONE: Mark(4, 9)}))
     with pytest.raises(ConfigError, match=said):
         from_json({**table, **change})
+
+
+def test_a_mark_says_when_its_message_was_stored_or_that_it_was_gone() -> None:
+    """As a checkpoint has it that a version before this one wrote, and beside it what that one does
+    not know, and refuses."""
+    stored = to_json(Checkpoint({ONE: 5}, marks={ONE: Mark(4, 9)}))
+    assert stored.keys() == {"#form", "#marks", "#stored", "t"}
+    gone = to_json(Checkpoint({ONE: 5}, marks={ONE: Mark(4, 9, is_gone=True)}))
+    assert gone.keys() == {"#form", "#marks", "#gone", "t"}
+    assert gone["#gone"] == {"t": {"a": {"0": 9}}}
 
 
 def test_where_a_batch_begins() -> None:

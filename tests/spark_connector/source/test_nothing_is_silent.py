@@ -1,5 +1,5 @@
-"""Brokers come and go, topics are made anew, and a query is run again and again with AvailableNow:
-a run that ends well has read all that there is, and nothing twice."""
+"""Brokers come and go, messages expire, topics are made anew, and a query is run again and again
+with AvailableNow: a run that ends well has read all that there is, and nothing twice."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class World:
     written: list[str] = field(default_factory=list)
     done: int = 0
     """Batches; where one more is written, the driver died before it was."""
+    expired: set[int] = field(default_factory=set)
     lossy: bool = False
     """Something was lost."""
 
@@ -60,8 +61,17 @@ class World:
         here = self.cluster.queues_[queue]
         if count := min(count, here.end):
             here.end -= count
+            here.first = min(here.first, here.end)
             del here.stored_ms[-count:], self.messages[queue][-count:]
             self.lossy = True
+
+    def expire(self, queue: MessageQueue) -> None:
+        """Nothing of it is kept any more."""
+        here = self.cluster.queues_[queue]
+        gone = set(self.messages[queue][here.first : here.end])
+        self.lossy |= bool(self.written and gone & self.missing())
+        self.expired |= gone
+        here.first = here.end
 
     def ends_well(self, *, dies_after: int) -> bool:
         try:
@@ -93,11 +103,15 @@ class World:
                 self.written.append(json.dumps(to_json(end)))
                 if (dies_after := dies_after - 1) == 0:
                     return
+            rows: list[int] = []
             for each in offsets.ranges(before, self._end(self.done)):
-                here = self.messages[each.queue]
+                here, oldest = self.messages[each.queue], self.cluster.queues_[each.queue].first
                 if each.until_offset > len(here):
                     raise RangeTimeoutError("the next message does not come")
-                self.read += here[each.from_offset : each.until_offset]
+                if each.from_offset < oldest and self.options["failOnDataLoss"] == "true":
+                    raise DataLossError("the range begins before the oldest message")
+                rows += here[max(each.from_offset, oldest) : each.until_offset]
+            self.read += rows
             self.done += 1
 
     def _end(self, number: int) -> Checkpoint:
@@ -105,7 +119,7 @@ class World:
 
     def missing(self) -> set[int]:
         wanted = {number for here in self.messages.values() for number in here}
-        return {number for number in wanted if number >= self.old} - set(self.read)
+        return {number for number in wanted if number >= self.old} - {*self.read, *self.expired}
 
 
 @given(st.data())
@@ -126,6 +140,8 @@ def test_a_run_that_ends_well_has_read_all(strict: str, data: st.DataObject) -> 
     for _ in range(data.draw(st.integers(1, 6))):
         for queue in QUEUES:
             world.send(queue, data.draw(st.integers(0, 12)))
+        for queue in data.draw(st.sets(st.sampled_from(QUEUES[:2]))):
+            world.expire(queue)
         world.clock.sleep(1)
         world.cluster.unregistered = away = data.draw(st.sampled_from([set[str](), {"b"}]))
         if world.written and (happens := data.draw(st.integers(0, 7))) < 3:

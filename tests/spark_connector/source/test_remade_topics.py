@@ -162,9 +162,128 @@ def test_what_is_not_another_queue(
 def test_a_checkpoint_without_marks_goes_on_and_gets_some(
     cluster: SimCluster, clock: SimClock
 ) -> None:
+    """Also of queues of which nothing comes, with the next batch."""
     old = Checkpoint({ONE: 1800, TWO: 10})
+    marks = {ONE: Mark(1899, 1899), TWO: Mark(9, 9)}
     end = stream_offsets(cluster, clock).latest(old)
-    assert end == Checkpoint({ONE: 1900, TWO: 10}, marks={ONE: Mark(1899, 1899)})
+    assert end == Checkpoint({ONE: 1900, TWO: 10}, marks=marks)
+    cluster.queues_[TWO].first = 10
+    end = stream_offsets(cluster, clock).latest(old)
+    assert end.marks[TWO] == Mark(9, clock.time_ms(), is_gone=True)
+
+
+@pytest.fixture(params=["earliest", "latest"])
+def expired(request: pytest.FixtureRequest, cluster: SimCluster, clock: SimClock) -> Checkpoint:
+    """Where a query was when it was stopped, and of one of its queues nothing was left from the
+    beginning on."""
+    cluster.queues_[ONE].first = 1900
+    offsets = stream_offsets(cluster, clock, startingOffsets=request.param)
+    return offsets.latest(offsets.initial())
+
+
+def test_that_a_message_was_gone_is_kept_as_well(expired: Checkpoint, clock: SimClock) -> None:
+    assert expired.offsets == {ONE: 1900, TWO: 10}
+    assert expired.marks == {ONE: Mark(1899, clock.time_ms(), is_gone=True), TWO: Mark(9, 9)}
+
+
+@pytest.mark.parametrize("end", [3100, 1900, 1200])
+def test_a_topic_of_which_nothing_was_left_is_told_from_one_that_was_made_anew(
+    cluster: SimCluster, clock: SimClock, expired: Checkpoint, end: int
+) -> None:
+    remake(cluster, end)
+    said = f"t/a/0 was made anew.* of the {end} messages since, {min(1900, end)} lie before that"
+    with pytest.raises(DataLossError, match=said):
+        stream_offsets(cluster, clock).latest(expired)
+    batch = stream_offsets(cluster, clock, **LENIENT).latest(expired)
+    ranges = ranges_between(batch.starts(expired.offsets), batch.offsets)
+    assert [str(each) for each in ranges] == [f"t/a/0 [0, {end})"]
+    assert batch.marks[ONE] == Mark(end - 1, MADE_ANEW_MS + end - 1)
+
+
+def test_a_queue_of_which_nothing_was_left_goes_on(
+    cluster: SimCluster, clock: SimClock, expired: Checkpoint
+) -> None:
+    """Another replica may keep more than the one before it, which says nothing."""
+    offsets, queue = stream_offsets(cluster, clock), cluster.queues_[ONE]
+    for queue.first in (1900, 1500):
+        assert offsets.latest(expired) == expired
+        queue.end = 2000
+        batch = offsets.latest(expired)
+        assert (batch.offsets[ONE], batch.begins) == (2000, {})
+        assert batch.marks[ONE] == Mark(1999, 1999)
+        queue.end = 1900
+    queue.end = 1800
+    with pytest.raises(DataLossError, match="t/a/0 ends at 1800, but was read up to 1900"):
+        offsets.latest(expired)
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_broker_is_not_asked_again_for_a_message_that_was_gone(
+    cluster: SimCluster, clock: SimClock, monkeypatch: pytest.MonkeyPatch, starting: str
+) -> None:
+    """It notes that somebody asks for what is not there."""
+    cluster.queues_[ONE].first = 1900
+    offsets = stream_offsets(cluster, clock, startingOffsets=starting)
+    start = offsets.latest(offsets.initial())
+    asked: list[MessageQueue] = []
+    monkeypatch.setattr(cluster, "stored_at", lambda wanted: (asked.extend(wanted), {})[1])
+    monkeypatch.setattr(cluster, "are_gone", lambda wanted: (asked.extend(wanted), {})[1])
+    only = Checkpoint({ONE: 1900}, start.origin, marks={ONE: start.marks[ONE]})
+    cluster.unregistered = {"b"}
+    assert offsets.latest(only) == only
+    assert stream_offsets(cluster, clock, startingOffsets="earliest").initial().marks == only.marks
+    assert asked == []
+
+
+def test_where_a_slave_took_over_that_lacks_the_end_of_what_is_gone(
+    cluster: SimCluster, clock: SimClock, expired: Checkpoint
+) -> None:
+    """It keeps some of it, and gets others."""
+    queue = cluster.queues_[ONE]
+    queue.first, queue.end = 1500, 2200
+    queue.stored_ms = [*range(1800), *range(MADE_ANEW_MS, MADE_ANEW_MS + 400)]
+    with pytest.raises(
+        DataLossError, match=r"or lost its end.* of the 400 messages since, 100 lie"
+    ):
+        stream_offsets(cluster, clock).latest(expired)
+    batch = stream_offsets(cluster, clock, **LENIENT).latest(expired)
+    assert batch.begins == {ONE: 1800}
+
+
+def test_an_offset_that_was_never_reached_is_not_gone(cluster: SimCluster, clock: SimClock) -> None:
+    """That somebody asks for what is to come is no reason to read what comes before."""
+    cluster.add(ONE, 50, 50)
+    named = {"startingOffsets": '{"t": {"a": {"0": 60}, "b": {"0": 10}}}'}
+    offsets = stream_offsets(cluster, clock, **named, **LENIENT)
+    start = offsets.initial()
+    assert start.marks == {TWO: Mark(9, 9)}
+    queue = cluster.queues_[ONE]
+    queue.stored_from_ms, queue.end = MADE_ANEW_MS, 70
+    batch = offsets.latest(start)
+    ranges = ranges_between(batch.starts(start.offsets), batch.offsets)
+    assert [str(each) for each in ranges] == ["t/a/0 [60, 70)"]
+
+
+def test_a_broker_that_does_not_tell_is_asked_for_a_mark_from_time_to_time(
+    cluster: SimCluster, clock: SimClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[MessageQueue] = []
+    are_gone = cluster.are_gone
+
+    def asking(wanted: dict[MessageQueue, int]) -> object:
+        asked.extend(wanted)
+        return dict.fromkeys(wanted, False) if len(asked) < 3 else are_gone(wanted)
+
+    monkeypatch.setattr(cluster, "are_gone", asking)
+    cluster.queues_[ONE].first = 1900
+    offsets = stream_offsets(cluster, clock, newQueuePollInterval="5s", startingOffsets="latest")
+    end = offsets.latest(offsets.initial())
+    for waited_s, count in ((4, 1), (1, 2), (5, 3), (5, 3)):
+        clock.sleep(waited_s)
+        cluster.queues_[TWO].end += 1
+        end = offsets.latest(end)
+        assert len(asked) == count
+    assert end.marks[ONE] == Mark(1899, clock.time_ms() - 5000, is_gone=True)
 
 
 def test_what_replaces_the_lost_end_of_a_queue_is_read(
