@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -46,8 +47,10 @@ from ...remoting.responses import Response
 from ...remoting.services import happens_within
 from ...remoting.transport.address import split_address
 from ...remoting.transport.client import RemotingClient
+from ...store.model.errors import StoreFileError
 from ..config.addresses import resolve
 from ..config.config import BrokerConfig
+from ..state.config_files import ConfigFile
 from ..state.topics import Topic, Topics
 from .registration import (
     FIRST_RETRY_S,
@@ -70,6 +73,8 @@ AT_ONCE: Final = 200
 ANNOUNCE_TIMEOUT_S: Final = 3.0
 """How long an administrator waits for the name servers to know a topic."""
 UNREGISTER_TIMEOUT_S: Final = 3.0
+ON_DISK_TIMEOUT_S: Final = 10.0
+"""How long a registration of all topics waits for those of them that are not in their file yet."""
 
 
 async def _resolved(addresses: Iterable[str]) -> AsyncIterator[str]:
@@ -91,13 +96,16 @@ class NameServers:
         remoting: RemotingClient,
         clock: Clock,
         identity: Callable[[], Identity],
+        topics_file: ConfigFile | None = None,
     ) -> None:
+        """``topics_file``: where ``topics`` are kept; None where they are in memory only."""
         self.config = config
         self.topics = topics
         self.remoting = remoting
         self.clock = clock
         self.outages: Outages = Outages(clock)
         self.identity = identity
+        self._topics_file = topics_file
         self.links: list[NameServerLink] = [
             NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)
         ]
@@ -211,6 +219,17 @@ class NameServers:
         waiting = [link.announce(topic.name) for link in self.links for topic in topics]
         if waiting:
             await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
+
+    async def all_topics(self) -> TopicConfigTable:
+        """Those that are on the disk: of what a kill may take consumers must not hear. (A disk that
+        does not take them in time, or not at all, is told of elsewhere: the broker has to stay
+        known.)"""
+        file = self._topics_file
+        with suppress(TimeoutError, StoreFileError):
+            async with asyncio.timeout(ON_DISK_TIMEOUT_S):
+                while file is not None and file.dirty:
+                    await file.saved()
+        return self.topics.record()
 
     async def have_heard(self) -> None:
         """Return when what is on its way to name servers is answered, or took too long: what it
@@ -352,7 +371,7 @@ class NameServerLink:
                 or not self.registered
                 or await self._is_outdated(self._owner.topics.data_version)
             ):
-                self._has_registered(await self._send(self._owner.topics.record(), whole=True))
+                self._has_registered(await self._send(await self._owner.all_topics(), whole=True))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
@@ -365,7 +384,8 @@ class NameServerLink:
         topics = self._owner.topics
         version = topics.data_version
         outdated = await self._is_outdated(version)
-        table = topics.record() if outdated else TopicConfigTable(data_version=version)
+        unchanged = TopicConfigTable(data_version=version)
+        table = await self._owner.all_topics() if outdated else unchanged
         self._has_registered(await self._send(table, whole=outdated))
 
     async def _is_outdated(self, mine: DataVersion) -> bool:

@@ -147,6 +147,39 @@ def test_consumers_hear_of_a_topic_that_is_on_the_disk(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+def test_nor_do_they_by_a_registration_of_all_topics_that_is_due_meanwhile(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            asked = send(client, "new")
+            await until(lambda: gate.begun > 0)
+            due = asyncio.create_task(sim.broker.registry.name_servers.all_topics())
+            await turns()
+            assert not due.done()
+            gate.opened.set()
+            assert "new" in (await due).topic_config_table
+            assert "new" in topics_in(tmp_path)
+            (await asked).check()
+
+    asyncio.run(scene())
+
+
+def test_a_disk_that_takes_no_topics_does_not_keep_the_broker_from_being_known(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            gate.broken = True
+            gate.opened.set()
+            asked = send(client, "new")
+            await until(lambda: gate.begun > 0)
+            assert (
+                "known" in (await sim.broker.registry.name_servers.all_topics()).topic_config_table
+            )
+            assert (await asked).code == ResponseCode.FLUSH_DISK_TIMEOUT
+
+    asyncio.run(scene())
+
+
 def test_each_of_two_new_topics_is_told_with_its_own_version(tmp_path: Path) -> None:
     """A name server that has a version takes in nothing else that comes with it."""
 
