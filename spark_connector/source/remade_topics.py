@@ -69,6 +69,8 @@ class Marks:
         self._time_ms = time_ms
         self._interval_s = interval_s
         self._looked_at: dict[MessageQueue, float] = {}
+        self._not_found: set[MessageQueue] = set()
+        """Whose messages were not there when they were looked for the last time."""
 
     def compare(
         self,
@@ -91,13 +93,17 @@ class Marks:
         self, marks: Mapping[MessageQueue, Mark], short: Collection[MessageQueue]
     ) -> dict[MessageQueue, Remade | None]:
         # Of a pull before the oldest message a broker keeps an OFFSET_MOVED_EVENT.
-        oldest = self._access.earliest(queue for queue, mark in marks.items() if mark.is_gone)
+        oldest = self._access.earliest(
+            queue for queue, mark in marks.items() if mark.is_gone or queue in self._not_found
+        )
         there: dict[MessageQueue, Stored | None] = {
             queue: None for queue in oldest if oldest[queue] > marks[queue].queue_offset
         }
         there |= self._access.stored_at(
             {queue: mark.queue_offset for queue, mark in marks.items() if queue not in there}
         )
+        for queue in marks:
+            (self._not_found.add if there[queue] is None else self._not_found.discard)(queue)
         others = [queue for queue, mark in marks.items() if _is_other(mark, there[queue])]
         gone = [queue for queue in marks if queue in short and there[queue] is None]
         since = self._access.offsets_for_times(

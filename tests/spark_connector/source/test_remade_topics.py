@@ -235,6 +235,24 @@ def test_a_broker_is_not_asked_again_for_a_message_that_was_gone(
     assert asked == []
 
 
+def test_nor_more_than_once_for_one_that_has_gone_since(
+    cluster: SimCluster, clock: SimClock, stopped: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.queues_[ONE].first = cluster.queues_[ONE].end
+    offsets = stream_offsets(cluster, clock, newQueuePollInterval="5s")
+    assert offsets.latest(stopped) == stopped
+    asked: list[MessageQueue] = []
+    stored_at = cluster.stored_at
+    monkeypatch.setattr(
+        cluster, "stored_at", lambda wanted: (asked.extend(wanted), stored_at(wanted))[1]
+    )
+    for _ in range(3):
+        clock.sleep(5)
+        assert offsets.latest(stopped) == stopped
+    assert ONE not in asked
+    assert TWO in asked
+
+
 def test_where_a_slave_took_over_that_lacks_the_end_of_what_is_gone(
     cluster: SimCluster, clock: SimClock, expired: Checkpoint
 ) -> None:
