@@ -330,7 +330,11 @@ def _committed_once(world: World, journal: Journal, there: Stored) -> Iterator[s
         broker = world.masters()[name].broker
         assert broker is not None
         at = sorted(_phy_offset(broker.store, place) for place in places)
-        first = next((when for when, end in world.grown[name] if end > at[0]), world.loop.now)
+        first = world.loop.now
+        for when, end in reversed(world.grown[name]):  # a log may have been longer before
+            if end <= at[0]:
+                break
+            first = when
         if _first_halves(broker.store, body) < len(at) and not any(
             begin <= at[-1] and at[0] <= end and since <= first + NOTED_S
             for begin, end, since in world.doubtful[name]
