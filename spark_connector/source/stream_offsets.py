@@ -176,7 +176,12 @@ class StreamOffsets:
         begins = _told_begins(later) | again | kept
         if is_first:  # 0 as well: it may not be the beginning any more when this runs again
             begins = {q: at for q, at in start.offsets.items() if at or q in read} | begins
-        marks = {q: each for q, each in start.marks.items() if q in ends and q not in remade}
+        moved = read | {queue: ends[queue] for queue in kept if queue in ends}
+        marks = {
+            q: each
+            for q, each in start.marks.items()
+            if q in ends.keys() - remade.keys() - moved.keys()
+        }
         # Checkpoints of earlier versions have no marks, nor have brokers that did not tell.
         bare = {q: until for q, until in ends.items() if q in latest and q not in marks}
         bare = {queue: until for queue, until in bare.items() if self._marks.is_due(queue)}
@@ -184,7 +189,7 @@ class StreamOffsets:
             ends,
             start.origin,
             {queue: offset for queue, offset in begins.items() if queue in ends},
-            marks | self._marks.renewed(bare | read),
+            marks | self._marks.renewed(bare | moved),
         )
 
     def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:
