@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
 import itertools
 import selectors
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
+from functools import partial
+from heapq import heapify, heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
@@ -35,6 +36,8 @@ TURN_S = 1e-9
 """So long a turn of the loop takes at least: who waits for less than the clock can tell gets on."""
 SLOWEST_S = 2.0
 """What a thread does takes no longer."""
+FEW_CANCELLED = 50
+"""Timers that may stay in the heap, whatever else there is."""
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 _GRAVEYARD: list[object] = []
 """Tasks of killed processes: collecting one would run its ``finally``."""
@@ -103,20 +106,18 @@ _OUTSIDE, _CANCELLED = _Always(), _Never()
 
 
 class _Soon:
-    """A call in the next turn: what asyncio's ``Handle`` is, and whose it is."""
+    """A call in the next turn: what asyncio's ``Handle`` is, and whose it is. (Without an
+    ``__init__``: there are so many that it would show.)"""
 
-    __slots__ = ("args", "callback", "context", "process")
+    __slots__ = ("call", "context", "process")
 
-    def __init__(
-        self, process: _Program, callback: Any, args: tuple[Any, ...], context: contextvars.Context
-    ) -> None:
-        self.process = process
-        self.callback = callback
-        self.args = args
-        self.context = context
+    process: _Program
+    call: tuple[Any, ...]
+    """What is called, and with what."""
+    context: contextvars.Context
 
     def cancel(self) -> None:
-        self.process, self.callback, self.args = _CANCELLED, None, ()
+        self.process, self.call = _CANCELLED, ()
 
     def cancelled(self) -> bool:
         return self.process is _CANCELLED
@@ -125,18 +126,17 @@ class _Soon:
 class _Later(float):
     """A call at a time, which it is itself: so the heap compares them without Python."""
 
-    __slots__ = ("args", "callback", "context", "process", "waits_in")
+    __slots__ = ("call", "context", "process", "waits_in")
 
     process: _Program
-    callback: Any
-    args: tuple[Any, ...]
+    call: tuple[Any, ...]
     context: contextvars.Context
     waits_in: SimulatedLoop | None
     """None: it is not in the heap any more."""
 
     def cancel(self) -> None:
         if self.process is not _CANCELLED:
-            self.process, self.callback, self.args = _CANCELLED, None, ()
+            self.process, self.call = _CANCELLED, ()
             if self.waits_in is not None:
                 self.waits_in.cancelled += 1
 
@@ -190,52 +190,46 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.cancelled = 0
         """How many of these are, about."""
         self._stops = False
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         super().__init__(_NoFiles())
         self.set_task_factory(_own_task)
 
     def time(self) -> float:
         return self.now
 
+    get_debug = bool
+    """False. Each future and each task asks, so it is not asked in Python."""
+
     # -- callbacks belong to processes
 
     def call_soon(  # type: ignore[override]
-        self,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
+        self, *call: Any, context: contextvars.Context | None = None
     ) -> _Soon:
         if context is None:
             context = contextvars.copy_context()
-        process = context.get(PROCESS)
-        call = _Soon(process or _OUTSIDE, callback, args, context)
-        self._soon.append(call)
-        return call
+        process, soon = context.get(PROCESS), _Soon()
+        soon.process = process or _OUTSIDE
+        soon.call, soon.context = call, context
+        self._soon.append(soon)
+        return soon
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_at(  # type: ignore[override]
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
+        self, when: float, *call: Any, context: contextvars.Context | None = None
     ) -> _Later:
         if context is None:
             context = contextvars.copy_context()
-        process, call = context.get(PROCESS), _Later(when)
-        call.process, call.context, call.waits_in = process or _OUTSIDE, context, self
-        call.callback, call.args = callback, args
-        heapq.heappush(self._later, call)
-        return call
+        process, later = context.get(PROCESS), _Later(when)
+        later.process = process or _OUTSIDE
+        later.call, later.context, later.waits_in = call, context, self
+        heappush(self._later, later)
+        return later
 
     def call_later(  # type: ignore[override]
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
+        self, delay: float, *call: Any, context: contextvars.Context | None = None
     ) -> _Later:
-        return self.call_at(self.now + delay, callback, *args, context=context)
+        return self.call_at(self.now + delay, *call, context=context)
 
     def stop(self) -> None:
         self._stops = True
@@ -245,7 +239,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Turns, until somebody stops the loop; asyncio would come back after each."""
         soon = self._soon
         while True:
-            later = self._without_cancelled()
+            later = self._later
+            if self.cancelled > FEW_CANCELLED or (later and later[0].process is _CANCELLED):
+                later = self._without_cancelled()
             if soon or self._stops:
                 self.now += TURN_S
             elif later:
@@ -254,19 +250,19 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                 raise Deadlock
             due = self.now + TURN_S
             while later and later[0] < due:
-                call = heapq.heappop(later)
-                call.waits_in = None
-                soon.append(call)
+                timer = heappop(later)
+                timer.waits_in = None
+                soon.append(timer)
             for _ in range(len(soon)):  # what is added meanwhile has the next turn
                 each = soon.popleft()
                 if each.process.alive:
                     try:
-                        each.context.run(each.callback, *each.args)
+                        each.context.run(*each.call)
                     except (SystemExit, KeyboardInterrupt):
                         raise
                     except BaseException as error:  # noqa: BLE001 - as asyncio does
                         self.call_exception_handler(
-                            {"message": f"Exception in {each.callback}", "exception": error}
+                            {"message": f"Exception in {each.call[0]}", "exception": error}
                         )
             if self._stops:
                 self._stops = False
@@ -275,12 +271,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def _without_cancelled(self) -> list[_Later]:
         """The heap: those in front are gone, and where most are, all."""
         later = self._later
-        if len(later) > 100 and self.cancelled > len(later) / 2:
+        if len(later) > 2 * FEW_CANCELLED and self.cancelled > len(later) / 2:
             later = self._later = [each for each in later if each.process is not _CANCELLED]
-            heapq.heapify(later)
+            heapify(later)
             self.cancelled = 0
         while later and later[0].process is _CANCELLED:
-            heapq.heappop(later).waits_in = None
+            heappop(later).waits_in = None
             self.cancelled -= 1
         return later
 
@@ -342,47 +338,41 @@ def _own_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> as
     return task
 
 
-class _Sleep:
-    """What a task that sleeps waits for. Its timer goes on with the task at once: most of what an
-    idle cluster does is to wake and sleep again, and a future takes a second turn for it."""
+class _Sleep(_Later):
+    """What a task that sleeps waits for: its timer, which goes on with the task at once. Most of
+    what an idle cluster does is to wake and sleep again, and a future takes a second turn for it.
+    """
 
-    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_go_on", "_loop", "_timer", "_when")
-
-    _go_on: Callable[[_Sleep], object]
-    _timer: _Later
-
-    def __init__(self, loop: SimulatedLoop, seconds: float) -> None:
-        self._asyncio_future_blocking = False
-        self._cancelled = False
-        self._loop = loop
-        self._when = loop.now + seconds
+    __slots__ = ("_asyncio_future_blocking",)
 
     def __await__(self) -> Generator[Any, Any, None]:
         self._asyncio_future_blocking = True
-        yield self
+        return iter((self,))  # type: ignore[return-value] # goes on without Python
 
-    def get_loop(self) -> SimulatedLoop:
-        return self._loop
+    def get_loop(self) -> SimulatedLoop | None:
+        return self.waits_in
 
     def add_done_callback(
         self, callback: Callable[[_Sleep], object], *, context: contextvars.Context
     ) -> None:
         """Of the one task that waits."""
-        self._go_on = callback
-        self._timer = self._loop.call_at(self._when, callback, self, context=context)
+        assert self.waits_in is not None
+        process = context.get(PROCESS)
+        self.process = process or _OUTSIDE
+        self.call, self.context = (callback, self), context
+        heappush(self.waits_in._later, self)
 
-    def cancel(self, msg: object = None) -> bool:
+    def cancel(self, msg: object = None) -> bool:  # type: ignore[override]
         """The task is. False: its time has come already."""
-        if self._timer.waits_in is None or self._timer.cancelled():
+        loop, call = self.waits_in, self.call
+        if loop is None or self.cancelled():
             return False
-        context = self._timer.context
-        self._timer.cancel()
-        self._cancelled = True
-        self._loop.call_soon(self._go_on, self, context=context)
+        super().cancel()
+        loop.call_soon(*call, context=self.context)
         return True
 
     def result(self) -> None:
-        if self._cancelled:
+        if self.process is _CANCELLED:
             raise asyncio.CancelledError
 
 
@@ -408,6 +398,8 @@ class SimulatedClock:
     async def sleep(self, seconds: float) -> None:
         """As ``asyncio.sleep``."""
         if seconds > 0:
-            await _Sleep(self._loop, seconds)
+            timer = _Sleep(self._loop.now + seconds)
+            timer.waits_in = self._loop
+            await timer
         else:
             await asyncio.sleep(0)
