@@ -71,6 +71,9 @@ class SimulatedDisk(MemoryDisk):
     def sync(self, fd: int) -> None:
         super().sync(fd)
         content = self._open[fd][0]
+        if not content.forgotten:
+            content.durable = bytes(content)
+            return
         written = bytearray(content)
         synced = content.durable or b""
         for at, sector in content.forgotten.items():

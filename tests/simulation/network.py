@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from math import log
 from typing import Any
 
 from ..sim import receive
@@ -145,8 +146,9 @@ class End(asyncio.Transport):
             return
         if self.process.host in self._network.stalled:
             return
-        data, self._unread = bytes(self._unread), bytearray()
-        if data:
+        if self._unread:
+            data = bytes(self._unread)
+            self._unread.clear()
             self.other._read_on()
             receive(self.protocol, data)
         if self._eof and not self._closed:
@@ -239,8 +241,9 @@ class Network:
         """Hosts that do not read what has come."""
         self.usually_s = 0.0002
         """How long bytes take, about."""
+        chance = loop.random.random
         self.latency_s: Callable[[tuple[str, str]], float] = lambda _way: (
-            0.0001 + loop.random.expovariate(1 / self.usually_s)
+            0.0001 - log(1.0 - chance()) / (1 / self.usually_s)  # as ``expovariate``
         )
         self.writes: Counter[tuple[str, int]] = Counter()
         """How often each program wrote to a connection in each second."""
@@ -306,10 +309,10 @@ class Network:
 
     def carry(self, end: End, data: bytes | None) -> None:
         end.on_its_way.append(data)
-        end.bytes_on_way += len(data or b"")
         end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
         self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
         if data is not None:
+            end.bytes_on_way += len(data)
             self.writes[end.process.name, int(self._loop.now)] += 1
             end.process.reached("sent")
 
