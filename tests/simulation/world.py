@@ -22,16 +22,19 @@ from types import FrameType
 from typing import Any
 from unittest import mock
 
+from aiorocketmq.broker.assembly import tables
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.group_config import GroupConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
 from aiorocketmq.daemon import persist
+from aiorocketmq.namesrv import daemon as namesrv
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.sliced_requests import SlicedRequests
+from aiorocketmq.remoting.transport import buffers
 from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.log.damage import DamagedRecords
 from aiorocketmq.store.log.entry_index import EntryIndex
@@ -57,6 +60,8 @@ CLEANS_S = 1.0
 MOST_CHECKS = 1000
 """No transaction is given up: its producer can be asked in the end."""
 SMALL_FILES = {"mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 200}
+MEMORY = 8 << 30
+"""That a program may use: far more than any does."""
 AHEAD = "has another history"
 
 
@@ -68,7 +73,6 @@ class World:
         self.random = Random(seed)
         self.loop = SimulatedLoop(self.random)
         self.network = Network(self.loop, self._running)
-        self.network.seen = self._seen
         self.folder = folder
         self.settings: dict[str, dict[str, Any]] = {}
         """What brokers are told besides, by part (``knobs.SETTINGS``)."""
@@ -97,22 +101,20 @@ class World:
         self._table = ""
         """The one that was written last."""
         self._trace = hashlib.sha256()
+        self.network.seen = self._trace.update
 
     # -- what happens
 
     def note(self, event: str) -> None:
         line = f"{self.loop.now - 1000:10.3f} s  {event}"
         self.events.append(line)
-        self._seen(line.encode() + b"\n")
+        self._trace.update(line.encode() + b"\n")
 
     def note_where(self, task: asyncio.Task[Any]) -> None:
         """What a task waits for."""
         if not task.done():
             places = (f"{frame.f_code.co_qualname}:{frame.f_lineno}" for frame in stack_of(task))
             self.note(f"{task.get_name()} waits in {' > '.join(places)}")
-
-    def _seen(self, what: bytes) -> None:
-        self._trace.update(what)
 
     @property
     def digest(self) -> str:
@@ -325,6 +327,10 @@ class World:
                 (socket, "create_connection", partial(BlockingSocket.connect, self.network)),
                 (os, "urandom", chance.randbytes),
                 (os, "getpid", lambda: 4711),
+                *(
+                    (module, "usable_memory", lambda: MEMORY)
+                    for module in (buffers, tables, namesrv)
+                ),
                 (uuid, "uuid4", lambda: uuid.UUID(int=next(numbers))),
                 (random_module, "Random", _seeded(chance)),
                 (indexing_service, "ThreadPoolExecutor", _NoThread),
