@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from .test_packages import REPOSITORY, folders_with_code
-
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOT_INSTALLED = {"benchmarks", "examples", "tests"}
 ROOMS = (
     "aiorocketmq",
     "broker",
@@ -26,6 +26,14 @@ ROOMS = (
     "tools",
 )
 _NAMED = re.compile(r"`((?:" + "|".join(ROOMS) + r")/[\w/]+\.py)(?:: ([\w.]+))?`")
+
+
+def folders_with_code() -> set[Path]:
+    """Every folder of the rooms that holds a Python file, whether it says that it is a package or
+    not."""
+    rooms = (p for p in REPOSITORY.iterdir() if p.is_dir() and (p / "__init__.py").exists())
+    installed = (room for room in rooms if room.name not in NOT_INSTALLED)
+    return {file.parent for room in installed for file in room.rglob("*.py")}
 
 
 @functools.cache

@@ -15,8 +15,7 @@ from typing import Final
 
 import pytest
 
-from .names import trees
-from .test_packages import REPOSITORY, folders_with_code
+from .names import REPOSITORY, folders_with_code, trees
 
 MOST_LINES_OF_A_FUNCTION: Final = 60
 MOST_PARAMETERS: Final = 8

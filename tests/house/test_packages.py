@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from .names import REPOSITORY, folders_with_code
+
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
-NOT_INSTALLED = {"benchmarks", "examples", "tests"}
 
 
 def folder_of(package: str) -> Path:
@@ -22,14 +22,6 @@ def folder_of(package: str) -> Path:
         tail = f"{last}/{tail}"
     folder: str = SETUPTOOLS["package-dir"][head]
     return REPOSITORY / folder / tail
-
-
-def folders_with_code() -> set[Path]:
-    """Every folder of the rooms that holds a Python file, whether it says that it is a package or
-    not."""
-    rooms = (p for p in REPOSITORY.iterdir() if p.is_dir() and (p / "__init__.py").exists())
-    installed = (room for room in rooms if room.name not in NOT_INSTALLED)
-    return {file.parent for room in installed for file in room.rglob("*.py")}
 
 
 def test_every_folder_is_listed_and_every_listed_folder_is_there() -> None:
