@@ -59,9 +59,7 @@ class Broker:
         self.state: State = self.tables.state
         self.monitoring: Monitoring = Monitoring(settings, store, self.state, clock)
         stats = self.monitoring.stats
-        self.registry: Registry = Registry(
-            settings, self.state.topics, self.tables.topics_file, clock
-        )
+        self.registry: Registry = Registry(settings, self.tables, clock)
         self.group: Group | None = None
         if store.raft is not None:
             self.group = Group(

@@ -11,16 +11,13 @@ from ..registry.address_server import BrokerAddressServer, wants_address_server
 from ..registry.name_servers import NameServers
 from ..registry.registration import Identity
 from ..replication.roles import ha_port
-from ..state.config_files import ConfigFile
-from ..state.topics import Topics
+from .tables import Tables
 
 
 class Registry:
     """The name servers, and the client through which the broker asks them and its master."""
 
-    def __init__(
-        self, settings: BrokerSettings, topics: Topics, topics_file: ConfigFile, clock: Clock
-    ) -> None:
+    def __init__(self, settings: BrokerSettings, tables: Tables, clock: Clock) -> None:
         """Raises ``TlsError``, ``ConfigError``."""
         self._settings = settings
         self.remoting: RemotingClient = RemotingClient(
@@ -32,7 +29,12 @@ class Registry:
             name="broker-to-name-servers",
         )
         self.name_servers: NameServers = NameServers(
-            settings.broker, topics, self.remoting, clock, self.identity, topics_file
+            settings.broker,
+            tables.state.topics,
+            self.remoting,
+            clock,
+            self.identity,
+            tables.topics_file,
         )
         self.services: tuple[Service, ...] = ()
         """Besides ``name_servers``."""
