@@ -1,7 +1,8 @@
 """The package as a user has it: a wheel in an environment of its own, not the editable clone.
 
-The environment borrows what this one has of other packages (a ``.pth`` that names a folder does not
-run what stands in that folder's own ``.pth`` files, so that our editable installation is not seen).
+The environment borrows what this one has of other packages, which may lie in several folders (a
+``.pth`` that names one does not run what stands in that folder's own ``.pth`` files, so that our
+editable installation is not seen).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +70,8 @@ def without_package(folder: Path) -> Environment:
     made = Environment(folder)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    (site / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    borrowed = [each for each in sys.path if Path(each).name == "site-packages"]
+    (site / "borrowed.pth").write_text("\n".join(borrowed) + "\n")
     return made
 
 
