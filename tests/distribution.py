@@ -2,9 +2,9 @@
 file.
 
 Spark takes ten seconds to start: one process runs every ``tests/e2e/test_spark_*.py`` in one
-session, and begins with them, because together they take longest. Folders follow in which a test
-may take many seconds, of its own or of other processes that it waits for; the last are many short
-ones, so that no process goes on alone at the end.
+session, and begins with them, because together they take longest. The tests that start other
+processes and wait for them follow, while the others work; the last are many short ones, so that no
+process goes on alone at the end.
 
 A process that dies (the watchdog of ``pyproject.toml`` ends one whose test stands still) costs its
 test and nothing else.
@@ -20,14 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 SPARK: Final = "spark"
-WITH_LONG_TESTS: Final = (
-    "tests/e2e/",
-    "tests/fault/",
-    "tests/benchmarks/",
-    "tests/house/",
-    "tests/remoting/protocol/leaves/",
-    "tests/simulation/",
-)
+WITH_PROCESSES: Final = ("tests/e2e/", "tests/fault/")
 
 
 @cache  # asked for every test several times
@@ -46,7 +39,7 @@ def turn_of(unit: str) -> int:
     >>> turn_of("spark"), turn_of("tests/e2e/test_broker.py"), turn_of("tests/store/test_get.py")
     (0, 1, 2)
     """
-    return 0 if unit == SPARK else 1 if unit.startswith(WITH_LONG_TESTS) else 2
+    return 0 if unit == SPARK else 1 if unit.startswith(WITH_PROCESSES) else 2
 
 
 class LongestFirst(LoadFileScheduling):
