@@ -66,8 +66,8 @@ def messages(cluster: Cluster, topic: str, count: int | None = None) -> list[Mes
     return asyncio.run(read(stored(cluster, topic)))
 
 
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until(condition: Any, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, "it does not come true"
         time.sleep(0.02)

@@ -14,7 +14,15 @@ pytest.importorskip("starlette")
 
 from aiorocketmq import Admin, Message, Producer, PullConsumer, StartFrom
 
-from .cluster import PATIENCE_S, SUSPEND, Cluster, asynchronous, create_topic, total_of
+from .cluster import (
+    PATIENCE_S,
+    SUSPEND,
+    Cluster,
+    asynchronous,
+    create_topic,
+    total_of,
+    until,
+)
 from .console_client import served
 
 
@@ -79,6 +87,8 @@ async def test_with_sql92_and_without_any_group(cluster: Cluster, topic: str, gr
             tail(cluster.namesrv, topic, kind="SQL92", filter="amount > 100") as events,
         ):
             assert await events.of("tail-state") == "watching 1 queues from the end on"
+            # it may have joined a moment ago
+            await until(lambda: admin.consume_stats(group), "the name server knows the group")
             groups = await admin.query_topic_consume_by_who(topic)
             stats = await admin.consume_stats(group)
             await send(cluster, topic, 5, 102, 7, 103)

@@ -21,7 +21,7 @@ from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.spark_connector.session.spark_version import OLDEST_FOR_STREAM_WRITES
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID
 
-from .cluster import Cluster
+from .cluster import PATIENCE_S, Cluster
 from .raft_group import RaftGroup
 from .spark_once_driver import GUARANTEE, begun, killed_at_the_end, partition_id, rows_of
 from .spark_session import needs_spark
@@ -186,7 +186,8 @@ def test_a_driver_that_is_killed_goes_on_with_another_number_of_cores(
     needs_spark("writing a stream", OLDEST_FOR_STREAM_WRITES)
     numbers(spark, HALF_SENT, 3).write.json(str(tmp_path / "rows"))
     with killed_at_the_end(shared.namesrv, with_queues, tmp_path):
-        wait_until((tmp_path / "checkpoint" / "offsets").exists)  # Spark's own start, so far
+        # Spark's own start, which takes half a minute where others start theirs as well, so far
+        wait_until((tmp_path / "checkpoint" / "offsets").exists, 4 * PATIENCE_S)
         wait_until(lambda: stored(shared, with_queues) > ROWS)
     assert ROWS < stored(shared, with_queues) < HALF_SENT
     again = rows_of(spark, tmp_path).withColumn("tags", partition_id())
