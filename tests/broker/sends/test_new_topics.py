@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from msgspec.structs import replace
 
@@ -121,6 +122,20 @@ def set_queues(sim: SimBroker, queues: int) -> None:
     sim.broker.state.topics.update(wanted)
 
 
+@contextmanager
+def standing_time() -> Iterator[Callable[[float], None]]:
+    """The time of the loop, by which ``asyncio.timeout`` goes, stands still. What is given puts it
+    to so many seconds from the begin."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with mock.patch.object(loop, "time", return_value=began) as time:
+
+        def put_to(seconds: float) -> None:
+            time.return_value = began + seconds
+
+        yield put_to
+
+
 def told_by(sim: SimBroker) -> list[str]:
     """The topics that name servers are told of from now on."""
     told: list[str] = []
@@ -159,6 +174,32 @@ def test_nor_do_they_by_a_registration_of_all_topics_that_is_due_meanwhile(tmp_p
             assert "new" in (await due).topic_config_table
             assert "new" in topics_in(tmp_path)
             (await asked).check()
+
+    asyncio.run(scene())
+
+
+def test_a_registration_waits_ten_seconds_for_a_disk_that_takes_its_time(tmp_path: Path) -> None:
+    """Then the broker tells all that it knows: who is not heard of for two minutes is forgotten."""
+
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            asked = send(client, "new")
+            await until(lambda: gate.begun > 0)
+            with standing_time() as put_to:
+                due = asyncio.create_task(sim.broker.registry.name_servers.all_topics())
+                await turns()
+                put_to(9.9)
+                await turns()
+                assert not due.done()
+                put_to(10.1)
+                await turns()
+                assert due.done()
+            assert {"known", "new"} <= (await due).topic_config_table.keys()
+            assert "new" not in topics_in(tmp_path)
+            assert not asked.done(), "who sent still waits"
+            gate.opened.set()
+            (await asked).check()
+            assert "new" in topics_in(tmp_path)
 
     asyncio.run(scene())
 
