@@ -9,11 +9,13 @@ what a seed does often, ``knobs.py`` constants and properties that it changes, `
 goes wrong and ``schedule.py`` when. What must hold all the same: ``tables.py`` at any time, of what
 an administrator was told; ``settling.py`` some seconds after everything is whole, each promise at
 its time; ``invariants.py`` at the end, with ``copies.py`` of slaves and followers and ``reads.py``
-of what is read in every way.
+of what is read in every way. ``test_judge.py`` tries what they let be.
 
-``python -m tests.simulation`` runs seeds (``make sim``), ``python -m tests.simulation.planted``
-those that find defects of ``defects.py``, ``blind_defects.py`` and ``unseen_defects.py``;
-``other_tests.py`` says whether other tests see them.
+``python -m tests.simulation`` runs seeds (``make sim``): ``seeds.py`` one of them, a good place to
+begin to read, ``campaign.py`` many. ``python -m tests.simulation.planted`` runs those that find
+defects of ``defects.py``, ``blind_defects.py``, ``unseen_defects.py``, ``blind_again.py`` and
+``blind_made_up.py``; ``other_tests.py`` says whether other tests see them. ``idle.py`` measures a
+cluster that nobody uses.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is

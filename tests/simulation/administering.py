@@ -23,7 +23,6 @@ from .world import World
 MOVED = "m"
 """A group that only the administrator moves."""
 BETWEEN_S = 1.5
-SEND_S = 10.0
 Send = Callable[[Producer, str], Awaitable[None]]
 
 

@@ -17,7 +17,7 @@ import msgspec
 from .seeds import Verdict, run_seed
 
 PART = 20
-"""Seeds that are lost at most when it is interrupted."""
+"""Seeds that a process runs before it tells of them; those are lost when it is interrupted."""
 
 
 class Campaign(msgspec.Struct):

@@ -1,7 +1,7 @@
 """Twelve defects to be planted: six are real, fixes that are taken back, six are made up.
 
-The workload was made heavier until it found these. ``blind_defects.py`` has twelve that nobody knew
-when it was settled.
+The workload was made heavier until it found more of these. ``blind_defects.py`` has twelve that
+nobody knew when it was settled.
 """
 
 from __future__ import annotations

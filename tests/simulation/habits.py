@@ -45,8 +45,6 @@ CHORES = {
     "look": 1,
 }
 """What an administrator does next."""
-
-
 STEPS = ("sent", "disk", "unsynced", "table")
 """Kinds of steps. A program can be killed right behind one: bytes that others get, a call of the
 disk that changes something, a table that was replaced; or in front of a sync, when most is lost

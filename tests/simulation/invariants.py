@@ -12,11 +12,11 @@ group of three             kill of any       is there, with its number; all have
 
 Besides: what comes to its queue later (delayed, committed) is there, what was rolled back is not,
 a transaction is committed once; what is there was sent, and is there once where its producer is
-idempotent; a number of a queue is one message for ever, and what somebody was given stays; of one
-key, what was sent later lies later; each group had everything at least once, an ordered one without
-a gap, and of a queue of its no two members at a time; its offsets only grow while a broker runs;
-topics that were made are there; a term has one leader; no program ends by itself, asks others
-without a pause, or leaves a task behind when it ends.
+idempotent; a number of a queue is one message for ever, and what somebody was given stays; what was
+sent when another one of its queue had been acknowledged lies behind that; each group had everything
+at least once, an ordered one without a gap, and of a queue of its no two members at a time; its
+offsets only grow while a broker runs; a term has one leader; no program ends by itself, asks others
+without a pause, or leaves tasks, files, ports or connections behind when it ends.
 """
 
 from __future__ import annotations

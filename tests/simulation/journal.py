@@ -12,8 +12,6 @@ from .told import Commits, Told
 TOPIC = "T"
 KEYED = "K"
 """Its messages have a key; of each key one is sent after the other."""
-
-
 CONSUMED_TOO = ("X1", "X2", "X3")
 """Topics that somebody makes while there are consumers of them already."""
 
@@ -74,8 +72,8 @@ class Journal:
         it."""
         self.acknowledged: list[Acknowledged] = []
         self.promised: dict[bytes, str] = {}
-        """Topics of those that were acknowledged and come to their queue later: delayed ones, and
-        transactions that their producer committed."""
+        """Topics of those that are in some queue in the end: delayed ones, transactions that their
+        producer committed, and what was acknowledged without a place."""
         self.once: set[bytes] = set()
         """Those of a producer that is idempotent: never there twice."""
         self.lists: dict[bytes, int] = {}

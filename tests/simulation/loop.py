@@ -60,7 +60,7 @@ class Process:
         self.tasks: list[asyncio.Task[Any]] = []
         self.on_kill: list[Callable[[], None]] = []
         self.reached: Callable[[str], None] = lambda _step: None
-        """Told each step that others can see or that its disk does (``world.STEPS``)."""
+        """Told each step that others can see or that its disk does (``habits.STEPS``)."""
 
     def start(self, main: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._loop.create_task(main, context=self.context)

@@ -38,7 +38,7 @@ class Machine:
         self.damaged: dict[int, int] = {}
         """Where its log was damaged at some time, and how many bytes of it."""
         self.disk_is_new = False
-        """No program has been started with it."""
+        """It is in the place of a lost one, and no program has been started with it."""
         self.begins_later = False
         """With its power it has lost the first files of its log, whose names were not on the disk
         yet, and not those behind them."""

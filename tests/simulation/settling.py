@@ -30,6 +30,8 @@ ASKED_S: Final = 400.0
 """With such threads a copy of a half message, which a seed may want safe one by one, takes four
 seconds, and there may be dozens."""
 ON_ITS_WAY_S: Final = 5.0
+"""What a broker writes of itself in the moment of the last look, about a transaction, has come to
+its copies by then."""
 
 
 class Case(NamedTuple):
@@ -211,7 +213,6 @@ async def settle(case: Case) -> list[str]:
             await asyncio.sleep(QUIET_S)
         await _while(lambda: _asks(case), case, began + ASKED_S)
         await _while(lambda: any(served(case)), case, case.world.loop.now + QUIET_S)
-    # what a broker has written of itself just now, about a transaction, is on its way
     await _while(lambda: any(logs(case)), case, case.world.loop.now + ON_ITS_WAY_S)
     return broken
 

@@ -89,7 +89,7 @@ class World:
         self.gone_since: dict[str, float] = {}
         """Of each broker name that nobody serves, when who did was killed."""
         self.grown: dict[str, list[tuple[float, int]]] = {}
-        """Of each broker name, when its log ended where."""
+        """Of each broker name, when its log ended where (``tables.TableWatch`` looks)."""
         self.when_opened: list[Callable[[Machine, Broker], None]] = []
         """Told of each broker that has what its files have, and nothing else yet."""
         self.expired: set[str] = set()
