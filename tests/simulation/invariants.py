@@ -186,13 +186,26 @@ def _left_open(machine: Machine) -> Iterator[str]:
 
 
 def _has_expired(world: World, place: Place) -> bool:
-    """Where its broker's master has deleted it, or began behind it."""
+    """Where its broker's master has deleted it, or began behind it; or has it damaged, and another
+    one, which had it intact, has deleted it (seed 14158341)."""
     if place.broker not in world.expired:
         return False
     machine = world.masters().get(place.broker)
     if machine is None or machine.broker is None:
         return False
-    return place.offset < machine.broker.store.min_offset(place.topic, place.queue_id)
+    store = machine.broker.store
+    if place.offset < store.min_offset(place.topic, place.queue_id):
+        return True
+    return expired_at_any(world, place.broker, place) and _is_damaged(store, place)
+
+
+def _is_damaged(store: MessageStore, place: Place) -> bool:
+    entries = store.entries.some(place.topic, place.queue_id, place.offset, 1)
+    return any(
+        begin <= phy_offset < begin + size
+        for phy_offset, _, _ in entries or []
+        for begin, size in store.damage.places.items()
+    )
 
 
 def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[str]:

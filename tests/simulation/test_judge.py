@@ -26,11 +26,11 @@ from . import settling
 from .copies import other_logs, reads_of_copies
 from .disk import SimulatedDisk
 from .habits import habits
-from .invariants import NOTED_S, _committed_once
-from .journal import Journal
+from .invariants import NOTED_S, _committed_once, _stored_as_told
+from .journal import Acknowledged, Journal
 from .loop import START_S, Process
 from .machine import Machine
-from .reads import Place
+from .reads import Place, stored
 from .settling import ON_ITS_WAY_S, QUIET_S, Case, settle
 from .world import World
 
@@ -130,6 +130,39 @@ def test_what_another_slave_lacks_at_its_begin_is_told(world: World) -> None:
     first, *_ = found = list(reads_of_copies(world, master, ["T"]))
     assert first.startswith("slave has at a/T/0 0 None")
     assert len(found) > 10
+
+
+# -- a message that is damaged at one and has expired at the other
+
+
+@pytest.mark.parametrize(
+    ("scarce", "gone", "damaged", "told"),
+    [
+        (True, True, True, False),
+        (True, True, False, True),  # nobody hands out what is intact
+        (True, False, True, True),  # it could be mended
+        (False, True, True, True),  # nothing expires
+    ],
+)
+def test_what_is_damaged_and_was_deleted_elsewhere_may_be_lost(
+    world: World, scarce: bool, gone: bool, damaged: bool, told: bool
+) -> None:
+    master, slave = pair(world, disk := MemoryDisk())
+    if gone:
+        without_its_first_file(slave, disk)
+    if scarce:
+        world.expired.add("a")
+    assert master.broker is not None
+    store, place = master.broker.store, Place("T", "a", 0, 3)
+    there = stored(store, "a", ["T"])
+    [(phy_offset, size, _)] = store.entries.some("T", 0, 3, 1) or []
+    if damaged:
+        store.damage.remember(phy_offset, size)
+    del there[place]
+    journal = Journal()
+    journal.sent.update(dict.fromkeys(there.values(), "T"))
+    journal.acknowledged.append(Acknowledged(*place, b"3" + bytes(200), 0.0, 0.0))
+    assert bool(list(_stored_as_told(world, there, journal))) is told
 
 
 # -- what a master writes in the moment of the last look
