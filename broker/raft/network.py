@@ -156,7 +156,8 @@ class MemberNetwork:
     def takes_bytes(self, peer: str) -> None:
         """It has said so: from now on pushes to it have their entries as bytes, until its
         connection ends."""
-        self._links[peer].takes_bytes = True
+        if (link := self._links.get(peer)) is not None:  # it is heard while this one closes, too
+            link.takes_bytes = True
 
     async def ask(self, peer: str, request: DledgerBody) -> bytes | None:
         """The body of its answer; None: it has not answered, or is no other member."""

@@ -16,6 +16,8 @@ from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     Entry,
+    HeartbeatRequest,
+    HeartbeatResponse,
     MetadataRequest,
     VoteRequest,
     encode_dledger,
@@ -53,6 +55,21 @@ def test_three_elect_one_and_replicate() -> None:
         assert set(sends.told.values()) == {PutStatus.PUT_OK}
         await group.until(lambda: len({len(each.bodies) for each in group.stores.values()}) == 1)
         assert len({tuple(each.bodies) for each in group.stores.values()}) == 1
+
+    run(test)
+
+
+def test_an_answer_that_comes_while_a_member_stops_is_none_to_act_on() -> None:
+    """Its connections close after that; an error would be in the log of each."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        stopped: Any = leader.node
+        other = next(each for each in PEERS if each != leader.id)
+        await leader.crash()
+        late = encode_dledger(HeartbeatResponse(takes_bytes=True))
+        stopped._answered(other, HeartbeatRequest(), late)
 
     run(test)
 
