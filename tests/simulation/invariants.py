@@ -164,7 +164,8 @@ class Growing:
 
 
 async def left_behind(world: World) -> list[str]:
-    """Everybody is told to stop: who does not, and which tasks are left."""
+    """Everybody is told to stop: who does not, which tasks are left, and what went wrong where no
+    task could tell, ever."""
     found: list[str] = []
     for machine in reversed(world.machines.values()):
         process = machine.process
@@ -178,7 +179,7 @@ async def left_behind(world: World) -> list[str]:
         names = sorted(task.get_name() for task in process.tasks if not task.done())
         if names:
             found.append(f"{machine.name} has ended and left tasks: {', '.join(names)}")
-    return found
+    return found + [f"a callback raised {error!r}" for error in world.loop.raised]
 
 
 def _left_open(machine: Machine) -> Iterator[str]:

@@ -190,6 +190,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.cancelled = 0
         """How many of these are, about."""
         self._stops = False
+        self.raised: list[BaseException] = []
+        """What callbacks raised: in asyncio a connection ends so, with lines in the log."""
         self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         super().__init__(_NoFiles())
         self.set_task_factory(_own_task)
@@ -261,6 +263,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                     except (SystemExit, KeyboardInterrupt):
                         raise
                     except BaseException as error:  # noqa: BLE001 - as asyncio does
+                        self.raised.append(error)
                         self.call_exception_handler(
                             {"message": f"Exception in {each.call[0]}", "exception": error}
                         )

@@ -26,7 +26,7 @@ from . import settling
 from .copies import other_logs, reads_of_copies
 from .disk import SimulatedDisk
 from .habits import habits
-from .invariants import NOTED_S, _committed_once, _stored_as_told
+from .invariants import NOTED_S, _committed_once, _stored_as_told, left_behind
 from .journal import Acknowledged, Journal
 from .loop import START_S, Process
 from .machine import Machine
@@ -194,6 +194,19 @@ def test_what_a_slave_has_soon_was_on_its_way(world: World, seconds: float) -> N
 def test_what_it_does_not_have_soon_is_told(world: World, seconds: float) -> None:
     [told] = told_of_logs(world, seconds)
     assert told.startswith("slave ends at ")
+
+
+# -- what nobody awaits
+
+
+def test_what_a_callback_raises_is_told(world: World) -> None:
+    def falls_over() -> None:
+        raise KeyError("n1")
+
+    world.loop.set_exception_handler(lambda *_: None)
+    world.loop.call_soon(falls_over)
+    [told] = world.loop.run_until_complete(left_behind(world))
+    assert told == "a callback raised KeyError('n1')"
 
 
 # -- a transaction that is committed twice
