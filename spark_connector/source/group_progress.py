@@ -33,7 +33,9 @@ class GroupProgress:
         self._known_on: set[str] = set()
 
     def publish(self, offsets: Offsets) -> None:
-        """Tell every broker what is new to it."""
+        """Tell every broker what is new to it; ``offsets`` are all of the query."""
+        self._published = {q: at for q, at in self._published.items() if q in offsets}
+        self._known_on &= {queue.broker_name for queue in offsets}
         news = {
             queue: offset
             for queue, offset in offsets.items()

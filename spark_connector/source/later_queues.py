@@ -67,10 +67,8 @@ class LaterQueues:
     ) -> tuple[Offsets, dict[str, str]]:
         """Where each of these queues begins, which end there now; and brokers that do not say it,
         with the reason: their queues are not read yet."""
-        for queue, end in ends.items():
-            if end != self._ends.get(queue):
-                self._begins.pop(queue, None)
-                self._trimmed.discard(queue)
+        self._begins = {q: at for q, at in self._begins.items() if ends.get(q) == self._ends[q]}
+        self._trimmed &= self._begins.keys()
         self._ends = dict(ends)
         return ask_each_broker(ends, functools.partial(self._of_broker, origin))
 

@@ -119,6 +119,11 @@ class Marks:
             for queue, mark in marks.items()
         }
 
+    def forget_others(self, queues: Collection[MessageQueue]) -> None:
+        """These are the ones that the query reads."""
+        self._looked_at = {q: at for q, at in self._looked_at.items() if q in queues}
+        self._not_found &= set(queues)
+
     def is_due(self, queue: MessageQueue) -> bool:
         """It was not looked at for long."""
         looked_at = self._looked_at.get(queue)

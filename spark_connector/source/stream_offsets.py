@@ -233,6 +233,7 @@ class StreamOffsets:
 
     def _look(self, start: Checkpoint) -> _Seen:
         """The latest offsets, and where we are, without the queues that are gone for good."""
+        self._losses.next_trigger()
         offsets = self._wanted(start.offsets)
         present = self._finder.find()
         away: dict[str, str] = {}
@@ -268,12 +269,14 @@ class StreamOffsets:
 
     def _forget_others(self, seen: _Seen, begin: Offsets, ends: Offsets) -> None:
         """What nobody is behind with is none of the latest that are seen: queues that are
-        forgotten, and those found later of which all is older than the query."""
+        forgotten, and those found later of which all is older than the query. (Topics and brokers
+        come and go for as long as a query runs.)"""
         self._seen = {
             queue: offset
             for queue, offset in self._seen.items()
             if queue in ends or (queue in seen.latest and offset > begin.get(queue, -1))
         }
+        self._marks.forget_others(ends)
 
     def _wanted(self, offsets: Offsets) -> Offsets:
         """Without queues that the query was told to read once, and is not any more."""
@@ -349,9 +352,10 @@ class StreamOffsets:
             )
         for queue in seen.short:
             if queue not in remade:
+                up_to = f"was read up to {seen.offsets[queue]}"
                 self._losses.found(
-                    f"{_told(queue)} ends at {seen.latest[queue]}, but was read up to "
-                    f"{seen.offsets[queue]}"
+                    f"{_told(queue)} ends at {seen.latest[queue]}, but {up_to}",
+                    same=f"{_told(queue)} {up_to}",
                 )
 
     def _check_the_oldest(self, begin: Offsets, end: Offsets) -> Offsets:
