@@ -22,6 +22,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
+from ...client.cluster.answers import answer_body
 from ...client.cluster.instance import ClientInstance
 from ...client.cluster.route_cache import subscribe_queues
 from ...client.namespaces import (
@@ -39,6 +40,7 @@ from ...remoting.errors import (
     RocketMQError,
     SystemBusy,
 )
+from ...remoting.protocol.bodies.kv import KVTable
 from ...remoting.protocol.bodies.route import MASTER_ID
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.offset import (
@@ -365,6 +367,24 @@ class BrokerAccess:
 
         return self._by_queue(list(offsets), ask)
 
+    def log_begins_at(self, queue: MessageQueue) -> int | None:
+        """When the oldest message was stored that the queue's broker keeps, of whatever topic;
+        ``None`` where it does not say. Raises ``RemotingError``."""
+
+        async def ask(instance: ClientInstance) -> int | None:
+            try:
+                answer, _ = await self._ask(
+                    instance, queue, RequestCode.GET_BROKER_RUNTIME_INFO, None
+                )
+            except BrokerError as error:
+                log.warning("the broker %s does not say what it keeps: %s", queue[1], error)
+                return None
+            figures = answer_body(answer, KVTable, queue.broker_name).table
+            text = figures.get("earliestMessageTimeStamp", "")
+            return int(text) if text.isdecimal() else None
+
+        return self._run(ask)
+
     # --- inside
     # ----------------------------------------------------------------------------------------------
 
@@ -387,7 +407,7 @@ class BrokerAccess:
         instance: ClientInstance,
         queue: MessageQueue,
         code: RequestCode,
-        header: Record,
+        header: Record | None,
         *,
         check: bool = True,
     ) -> tuple[Response, bool]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.checkpoint import Origin
@@ -19,7 +19,7 @@ from ..access.offsets import Offsets
 from ..access.options import PositionKind, SourceOptions
 from .each_broker import ask_each_broker
 
-__all__ = ["LaterQueues", "QueueBegins", "origin_of"]
+__all__ = ["LaterQueues", "QueueBegins", "Trimmed", "origin_of"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ class QueueBegins(Protocol):
     """What has to be asked (``BrokerAccess``). Everything raises ``RemotingError``,
     ``BrokerError``."""
 
-    def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def offsets_for_times(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]: ...
+    def log_begins_at(self, queue: MessageQueue) -> int | None: ...
 
 
 def origin_of(options: SourceOptions, now_ms: int, brokers: Collection[str]) -> Origin | None:
@@ -51,6 +51,15 @@ def origin_of(options: SourceOptions, now_ms: int, brokers: Collection[str]) -> 
             return None
 
 
+class Trimmed(NamedTuple):
+    """What a queue has lost before it was found."""
+
+    oldest: int
+    """The first offset that is kept."""
+    lost: int
+    """Messages of the query; 0 where nobody can tell which of those before are."""
+
+
 class LaterQueues:
     """Of one running query."""
 
@@ -60,7 +69,7 @@ class LaterQueues:
         """A queue of which nothing is read yet is seen at every trigger, and asked for once ..."""
         self._ends: Offsets = {}
         """... for as long as it ends there: later it may be another one."""
-        self._trimmed: set[MessageQueue] = set()
+        self._trimmed: dict[MessageQueue, Trimmed] = {}
 
     def begins(
         self, ends: Mapping[MessageQueue, int], origin: Origin | None
@@ -68,23 +77,32 @@ class LaterQueues:
         """Where each of these queues begins, which end there now; and brokers that do not say it,
         with the reason: their queues are not read yet."""
         self._begins = {q: at for q, at in self._begins.items() if ends.get(q) == self._ends[q]}
-        self._trimmed &= self._begins.keys()
+        self._trimmed = {q: each for q, each in self._trimmed.items() if q in self._begins}
         self._ends = dict(ends)
-        return ask_each_broker(ends, functools.partial(self._of_broker, origin))
+        return ask_each_broker(self._ends, functools.partial(self._of_broker, origin))
 
     def _of_broker(self, origin: Origin | None, queues: list[MessageQueue]) -> Offsets:
         new = [queue for queue in queues if queue not in self._begins]
         begins = oldest = self._access.earliest(new)
+        time_ms = None
         if new and origin is not None and new[0].broker_name not in origin.brokers:
-            at_time = self._access.offsets_for_times(dict.fromkeys(new, origin.time_ms))
-            begins = {queue: offset for queue, offset in at_time.items() if offset is not None}
-            log.info("%d queues were found now and begin at %d ms", len(new), origin.time_ms)
-        self._trimmed.update(queue for queue in begins if begins[queue] == oldest[queue] > 0)
-        older = [queue for queue in new if queue not in begins]
-        self._begins |= {**begins, **self._access.latest(older)}
+            time_ms = origin.time_ms
+            at_time = self._access.offsets_for_times(dict.fromkeys(new, time_ms))
+            begins = {q: self._ends[q] if at is None else at for q, at in at_time.items()}
+            log.info("%d queues were found now and begin at %d ms", len(new), time_ms)
+        trimmed = [queue for queue in new if begins[queue] == oldest[queue] > 0]
+        if trimmed and time_ms is not None:
+            kept_ms = self._access.log_begins_at(new[0])
+            if kept_ms is not None and kept_ms < time_ms:
+                trimmed = []
+        self._begins |= begins
+        self._trimmed |= {q: Trimmed(begins[q], 0 if time_ms else begins[q]) for q in trimmed}
         return {queue: self._begins[queue] for queue in queues}
 
-    def is_trimmed(self, queue: MessageQueue) -> bool:
-        """Messages that were to be read may be gone: the oldest that is there is of the query, and
-        it is not the first of its queue."""
-        return queue in self._trimmed
+    @property
+    def trimmed(self) -> Mapping[MessageQueue, Trimmed]:
+        """Queues of which messages that were to be read may be gone: the oldest that is there is of
+        the query, or none is there; and it is not the first of its queue. Not where the broker
+        keeps anything that is older than the query: a log is deleted from its beginning on, with
+        all that is in it."""
+        return self._trimmed

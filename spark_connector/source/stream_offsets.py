@@ -36,7 +36,7 @@ from .away_brokers import AwayBrokers
 from .coverage import CoverageAccess, not_covered
 from .each_broker import ask_each_broker
 from .group_progress import GroupAccess, GroupProgress
-from .later_queues import LaterQueues, origin_of
+from .later_queues import LaterQueues, QueueBegins, origin_of
 from .losses import Losses
 from .planner import QueueRange, ranges_between
 from .positions import chosen, named, resolve_position
@@ -50,7 +50,7 @@ log: Final = logging.getLogger(__name__)
 _UNKNOWN: Final = "no name server knows it at present"
 
 
-class StreamAccess(FinderAccess, CoverageAccess, MarkAccess, GroupAccess, Protocol):
+class StreamAccess(FinderAccess, CoverageAccess, MarkAccess, QueueBegins, GroupAccess, Protocol):
     """What has to be asked (``BrokerAccess``)."""
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked: ...
@@ -134,9 +134,8 @@ class StreamOffsets:
     def latest(self, start: Checkpoint, *, everything: bool = False) -> Checkpoint:
         """The end of the next batch; ``start`` itself when there is to be none.
 
-        ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises
-        ``DataLossError``, ``CoverageError``, ``RangeTimeoutError`` for a broker that stays away,
-        ``RemotingError``, ``BrokerError``.
+        ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises what
+        ``Losses``, ``AwayBrokers`` raise, and ``RemotingError``, ``BrokerError``.
         """
         self._has_looked = True
         is_first = start == self._initial
@@ -164,7 +163,8 @@ class StreamOffsets:
         if kept:  # what is gone is none of what a trigger reads
             begin |= kept
             end = self._admit(begin, all_of_it, everything=everything)
-        ends = {q: until for q, until in end.items() if q in seen.offsets or until > begin[q]}
+        known = seen.offsets.keys() | self._later.trimmed.keys()  # a loss is told once
+        ends = {q: until for q, until in end.items() if q in known or until > begin[q]}
         read = {queue: until for queue, until in ends.items() if until > begin[queue]}
         self._forget_others(seen, begin, ends)
         if read:
@@ -379,12 +379,12 @@ class StreamOffsets:
         """Queues that were not there before, and where they begin."""
         new = {queue: end for queue, end in seen.latest.items() if queue not in seen.offsets}
         begins, unsaid = self._later.begins(new, start.origin)
-        for queue, offset in begins.items():
-            if self._later.is_trimmed(queue):
-                self._losses.found(
-                    f"{_told(queue)} was found now, but its oldest message is {offset}",
-                    messages=offset,
-                )
+        for queue, (oldest, lost) in self._later.trimmed.items():
+            unsure = "" if lost else ", and nobody can tell which of those before are of the query"
+            self._losses.found(
+                f"{_told(queue)} was found now, but its oldest message is {oldest}{unsure}",
+                messages=lost,
+            )
         return begins, unsaid
 
     def _admit(self, begin: Offsets, end: Offsets, *, everything: bool) -> Offsets:

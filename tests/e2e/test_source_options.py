@@ -266,6 +266,14 @@ def test_a_pattern_does_not_mean_topics_of_the_system(own: Cluster, topic: str, 
     assert access.topics("TBW102") == ["TBW102"]
 
 
+def test_a_broker_says_since_when_it_keeps_messages(own: Cluster, topic: str) -> None:
+    filled(own, topic, 4)
+    access = BrokerAccess(parse_source_options(given(own, topic), streaming=False).connection)
+    began = access.log_begins_at(MessageQueue(topic, "broker-a", 0))
+    assert began is not None
+    assert time.time() - 3600 < began / 1000 <= time.time()
+
+
 def test_begin_and_end_by_offset(own: Cluster, topic: str) -> None:
     sent = filled(own, topic, 40)
     by_queue = [sent[queue::4] for queue in range(QUEUES)]

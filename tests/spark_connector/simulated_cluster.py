@@ -103,6 +103,8 @@ class SimCluster:
     asked: int = 0
     name_server_down: bool = False
     name_server_busy: bool = False
+    log_begins: dict[str, int | None] = field(default_factory=dict)
+    """When the oldest message was stored that a broker keeps, of whatever topic."""
     told: dict[MessageQueue, str] = field(default_factory=dict)
     """Queues that somebody else tells of."""
 
@@ -194,6 +196,9 @@ class SimCluster:
 
     def are_gone(self, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, bool]:
         return {queue: offset < self.queues_[queue].first for queue, offset in offsets.items()}
+
+    def log_begins_at(self, queue: MessageQueue) -> int | None:
+        return self.log_begins.get(queue.broker_name, 0)
 
     def register_group(self, broker_name: str) -> None:
         if f"{broker_name}:0" in self.down:
