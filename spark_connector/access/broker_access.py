@@ -264,6 +264,20 @@ class BrokerAccess:
         warn_of_slaves(found)
         return {queue: each.offset for queue, each in found.items()}
 
+    def latest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """As ``latest``, by masters alone. Raises ``RemotingError``, ``BrokerError`` when one does
+        not say it."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int:
+            answer, from_master = await self._ask(
+                instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)
+            )
+            if not from_master:
+                raise ConnectError(f"the master of the broker {queue.broker_name} is away")
+            return int(answer.header.offset)
+
+        return self._by_queue(queues, ask)
+
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Offsets of the oldest messages that are kept. Raises ``RemotingError``,
         ``BrokerError``."""

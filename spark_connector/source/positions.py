@@ -12,6 +12,8 @@ from ...client.errors import ConfigError
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.offsets import EARLIEST, LATEST, Offsets, resolve
 from ..access.options import Position, PositionKind, SourceOptions
+from .coverage import report
+from .each_broker import ask_each_broker
 
 __all__ = ["OffsetAccess", "Resolved", "chosen", "find_queues", "named", "resolve_position"]
 
@@ -25,6 +27,7 @@ class OffsetAccess(Protocol):
     def topics(self, pattern: str) -> list[str]: ...
     def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]: ...
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def latest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
     def offsets_for_times(
@@ -127,7 +130,7 @@ def _at_times(
         times = dict.fromkeys(queues, position.timestamp_ms)
     else:
         times = resolve(position.option, position.values, queues)
-    ends = access.latest(times)  # asked before: what comes meanwhile is not older
+    ends, of_slaves = _latest(position, times, access)  # before: what comes meanwhile is not older
     found = access.offsets_for_times(times)
     late = [queue for queue, offset in found.items() if offset is None]
     if late and _is_start(position) and options.timestamp_strategy == "error":
@@ -136,9 +139,27 @@ def _at_times(
             f"{_told(late)}; "
             "startingOffsetsByTimestampStrategy=latest begins with what comes next there"
         )
+    if unsure := sorted({queue.broker_name for queue in late} & of_slaves):
+        lacks = f"has nothing of {position.option} or later: what it lacks nobody knows"
+        report(
+            options,
+            [f"the master of the broker {name} is away, and its slave {lacks}" for name in unsure],
+        )
     offsets: Offsets = {queue: offset for queue, offset in found.items() if offset is not None}
     offsets.update({queue: ends[queue] for queue in late})
     return Resolved(_complete(position, offsets, queues, options, access), not late)
+
+
+def _latest(
+    position: Position, queues: Iterable[MessageQueue], access: OffsetAccess
+) -> tuple[Offsets, set[str]]:
+    """Latest offsets, and brokers of which only a slave tells that. Where a read begins it is all
+    the same: whatever a slave lacks comes later."""
+    if _is_start(position):
+        return access.latest(queues), set()
+    ends, failed = ask_each_broker(queues, access.latest_of_masters)
+    ends |= access.latest([queue for queue in queues if queue not in ends])
+    return ends, set(failed)
 
 
 def _complete(

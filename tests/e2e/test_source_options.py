@@ -39,7 +39,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.spark_connector import RocketMQDataSource
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.checkpoint import from_json
-from aiorocketmq.spark_connector.access.errors import DataLossError
+from aiorocketmq.spark_connector.access.errors import CoverageError, DataLossError
 from aiorocketmq.spark_connector.access.options import parse_source_options
 from aiorocketmq.spark_connector.access.wire import Connections
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
@@ -540,6 +540,10 @@ def test_a_slave_takes_over(cluster: Cluster, topic: str, caplog: pytest.LogCapt
     caplog.clear()
     assert bodies(cluster, topic) == sent
     assert "the master of the broker broker-a is away" in caplog.text
+    ends = {"endingTimestamp": str(int(time.time() * 1000))}
+    with pytest.raises(CoverageError, match="the master of the broker broker-a is away, and its"):
+        bodies(cluster, topic, **ends)
+    assert bodies(cluster, topic, **ends, failOnDataLoss="false") == sent
 
 
 def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path) -> None:

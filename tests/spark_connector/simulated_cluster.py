@@ -164,6 +164,12 @@ class SimCluster:
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
         return {queue: self._at(queue).offset for queue in queues}
 
+    def latest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets:
+        ends = {queue: self._at(queue) for queue in queues}
+        if not all(each.from_master for each in ends.values()):
+            raise ConnectError("the master does not answer")
+        return {queue: each.offset for queue, each in ends.items()}
+
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
         return {queue: self.queues_[queue].first for queue in queues}
 
@@ -179,8 +185,9 @@ class SimCluster:
         found: dict[MessageQueue, int | None] = {}
         for queue, time in times_ms.items():
             here = self.queues_[queue]
+            end = self._at(queue).offset
             found[queue] = next(
-                (each for each in range(here.first, here.end) if here.time_of(each) >= time), None
+                (each for each in range(here.first, end) if here.time_of(each) >= time), None
             )
         return found
 

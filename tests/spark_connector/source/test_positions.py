@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.access.errors import CoverageError
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.source.positions import Resolved, find_queues, resolve_position
 
@@ -130,11 +132,35 @@ def test_a_message_that_comes_while_a_time_is_looked_for_is_not_left_out(
     assert late == ({ONE: 70, TWO: 50}, False)
 
 
-def test_ends(cluster: SimCluster) -> None:
-    def end(**given: str) -> Resolved:
-        parsed = options(streaming=False, subscribe="t", **given)
-        return resolve_position(parsed.ending, [ONE, TWO], parsed, cluster)
+def end_of(cluster: SimCluster, **given: str) -> Resolved:
+    parsed = options(streaming=False, subscribe="t", **given)
+    return resolve_position(parsed.ending, [ONE, TWO], parsed, cluster)
 
+
+BY_TIME = [{"endingTimestamp": "70"}, {"endingOffsetsByTimestamp": '{"t": {"0": 70, "1": 70}}'}]
+
+
+@pytest.mark.parametrize("given", BY_TIME, ids=["one", "each"])
+def test_an_end_by_time_that_only_a_slave_tells_is_one_when_it_has_what_comes_later(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture, given: dict[str, str]
+) -> None:
+    """What it lacks may be older than the time."""
+    cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
+    cluster.queues_[ONE].lag = 29
+    cluster.queues_[TWO].end = 80
+    assert end_of(cluster, **given).offsets == {ONE: 70, TWO: 70}
+    assert "only the rest" not in caplog.text
+    cluster.queues_[ONE].lag = 35
+    with pytest.raises(CoverageError, match="the master of the broker a is away, and its slave"):
+        end_of(cluster, **given)
+    assert end_of(cluster, **given, failOnDataLoss="false").offsets == {ONE: 65, TWO: 70}
+    assert caplog.text.count("the master of the broker a is away, and its slave") == 1
+    cluster.down.clear()
+    assert end_of(cluster, **given).offsets == {ONE: 70, TWO: 70}
+
+
+def test_ends(cluster: SimCluster) -> None:
+    end = functools.partial(end_of, cluster)
     assert end().offsets == {ONE: 100, TWO: 50}
     assert end(endingOffsets='{"t": {"0": 23, "1": -1}}').offsets == {ONE: 23, TWO: 50}
     assert end(endingTimestamp="70").offsets == {ONE: 70, TWO: 50}
