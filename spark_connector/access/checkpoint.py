@@ -52,8 +52,8 @@ class Mark(NamedTuple):
     time_ms: int
     """When it was stored, by the clock of the broker ..."""
     is_gone: bool = False
-    """... or, by that of the driver, when it was found to be too old to be kept. In this queue it
-    was stored earlier; what has its number and was stored later is of another one."""
+    """... or, by that of the driver, half an hour before it was found to be too old to be kept. In
+    this queue it was stored earlier; what has its number and was stored later is of another one."""
 
     @property
     def unread_ms(self) -> int:

@@ -6,9 +6,9 @@ be read. The same goes for the end of a queue that was lost, where a slave that 
 over: other messages have those offsets by now. So a checkpoint keeps, with the offset, when the
 message before it was stored (``checkpoint.Mark``): another one with that number was stored at
 another time, and what was not read yet begins with the first message that is newer. Where that
-message is too old to be kept, when that was found is kept instead: in the same queue nothing with
-its number can have been stored since. (That its number is there again says nothing: a slave that
-takes over may keep more than its master did.)
+message is too old to be kept, a time shortly before that was found is kept instead: in the same
+queue nothing with its number can have been stored since. (That its number is there again says
+nothing: a slave that takes over may keep more than its master did.)
 
 Looked at before a batch that reads of the queue, and every ``newQueuePollInterval``: it costs a
 pull.
@@ -30,6 +30,13 @@ from .each_broker import ask_each_broker
 __all__ = ["MarkAccess", "Marks", "Remade"]
 
 log: Final = logging.getLogger(__name__)
+
+
+_CLOCKS_DIFFER_MS: Final = 30 * 60_000
+"""By less than that the clocks of driver and brokers may differ, one way or the other: of what is
+gone nobody tells when it was stored, nor does a broker tell its time. What brokers keep for an hour
+or longer was stored before it was found to be gone by more than this, and what has its number in a
+topic that was made anew since was not."""
 
 
 class MarkAccess(Protocol):
@@ -131,9 +138,9 @@ class Marks:
 
     def gone(self, begins: Mapping[MessageQueue, int]) -> dict[MessageQueue, Mark]:
         """Marks before the oldest messages that are kept, which have just been asked for."""
-        now_ms = self._time_ms()
+        time_ms = self._time_ms() - _CLOCKS_DIFFER_MS
         return {
-            queue: Mark(offset - 1, now_ms, is_gone=True)
+            queue: Mark(offset - 1, time_ms, is_gone=True)
             for queue, offset in begins.items()
             if offset > 0
         }
@@ -142,7 +149,7 @@ class Marks:
         """Marks before these offsets, where a broker tells. What was not compared right before may
         be another queue. Of an offset that was never reached there is none."""
         before = {queue: offset - 1 for queue, offset in ends.items() if offset > 0}
-        now_ms = self._time_ms()
+        time_ms = self._time_ms() - _CLOCKS_DIFFER_MS
 
         def marked(its: list[MessageQueue]) -> dict[MessageQueue, Mark]:
             there = self._access.stored_at({queue: before[queue] for queue in its})
@@ -153,7 +160,7 @@ class Marks:
             }
             gone = self._access.are_gone({q: before[q] for q in its if q not in marks})
             return marks | {
-                queue: Mark(before[queue], now_ms, is_gone=True) for queue in gone if gone[queue]
+                queue: Mark(before[queue], time_ms, is_gone=True) for queue in gone if gone[queue]
             }
 
         found, failed = ask_each_broker(before, marked)
@@ -174,7 +181,7 @@ def _is_other(mark: Mark, there: Stored | None) -> bool:
 
 def _why(mark: Mark, there: Stored | None) -> str:
     was = (
-        f"was not kept any more at {mark.time_ms}"
+        f"was stored before {mark.time_ms} and is not kept"
         if mark.is_gone
         else f"was stored at {mark.time_ms} when it was read"
     )

@@ -62,7 +62,7 @@ class SimClock:
     """Time passes when somebody sleeps."""
 
     def __init__(self) -> None:
-        self.time = 1000.0
+        self.time = 10_000.0
 
     def now(self) -> float:
         return self.time

@@ -17,7 +17,8 @@ from .queries import stream_offsets
 
 ONE, TWO = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0)
 LENIENT = {"failOnDataLoss": "false"}
-MADE_ANEW_MS = 1_000_000
+MADE_ANEW_MS = 10_000_000
+HALF_AN_HOUR_MS = 1_800_000
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_a_checkpoint_without_marks_goes_on_and_gets_some(
     assert end == Checkpoint({ONE: 1900, TWO: 10}, marks=marks)
     cluster.queues_[TWO].first = 10
     end = stream_offsets(cluster, clock).latest(old)
-    assert end.marks[TWO] == Mark(9, clock.time_ms(), is_gone=True)
+    assert end.marks[TWO] == Mark(9, clock.time_ms() - HALF_AN_HOUR_MS, is_gone=True)
 
 
 @pytest.fixture(params=["earliest", "latest"])
@@ -183,7 +184,8 @@ def expired(request: pytest.FixtureRequest, cluster: SimCluster, clock: SimClock
 
 def test_that_a_message_was_gone_is_kept_as_well(expired: Checkpoint, clock: SimClock) -> None:
     assert expired.offsets == {ONE: 1900, TWO: 10}
-    assert expired.marks == {ONE: Mark(1899, clock.time_ms(), is_gone=True), TWO: Mark(9, 9)}
+    gone = Mark(1899, clock.time_ms() - HALF_AN_HOUR_MS, is_gone=True)
+    assert expired.marks == {ONE: gone, TWO: Mark(9, 9)}
 
 
 @pytest.mark.parametrize("end", [3100, 1900, 1200])
@@ -198,6 +200,27 @@ def test_a_topic_of_which_nothing_was_left_is_told_from_one_that_was_made_anew(
     ranges = ranges_between(batch.starts(expired.offsets), batch.offsets)
     assert [str(each) for each in ranges] == [f"t/a/0 [0, {end})"]
     assert batch.marks[ONE] == Mark(end - 1, MADE_ANEW_MS + end - 1)
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+@pytest.mark.parametrize("ahead_min", [25, -25])
+def test_clocks_of_driver_and_brokers_may_differ_by_less_than_half_an_hour(
+    cluster: SimCluster, clock: SimClock, starting: str, ahead_min: int
+) -> None:
+    """By the broker's clock a message is kept for an hour, and the topic is made anew a minute
+    after it was found to be gone."""
+    clock.sleep(1e6)
+    broker_ms = clock.time_ms() - ahead_min * 60_000
+    queue = cluster.queues_[ONE]
+    queue.stored_from_ms, queue.first = broker_ms - 3_600_000 - 1900, 1900
+    offsets = stream_offsets(cluster, clock, startingOffsets=starting)
+    expired = offsets.latest(offsets.initial())
+    queue.first, queue.end = 1500, 2000  # a slave took over that keeps more
+    assert stream_offsets(cluster, clock).latest(expired).begins == {}
+    cluster.add(ONE, 0, 3100, stored_from_ms=broker_ms + 60_000)
+    with pytest.raises(DataLossError, match="of the 3100 messages since, 1900 lie before"):
+        stream_offsets(cluster, clock).latest(expired)
+    assert stream_offsets(cluster, clock, **LENIENT).latest(expired).begins == {ONE: 0}
 
 
 def test_a_queue_of_which_nothing_was_left_goes_on(
@@ -301,7 +324,7 @@ def test_a_broker_that_does_not_tell_is_asked_for_a_mark_from_time_to_time(
         cluster.queues_[TWO].end += 1
         end = offsets.latest(end)
         assert len(asked) == count
-    assert end.marks[ONE] == Mark(1899, clock.time_ms() - 5000, is_gone=True)
+    assert end.marks[ONE] == Mark(1899, clock.time_ms() - 5000 - HALF_AN_HOUR_MS, is_gone=True)
 
 
 def test_what_replaces_the_lost_end_of_a_queue_is_read(
