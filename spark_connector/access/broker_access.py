@@ -191,13 +191,14 @@ class BrokerAccess:
         return self._run(ask)
 
     def registered_brokers(self) -> set[str]:
-        """Names of the brokers that name servers know at present. Raises ``RemotingError``,
-        ``BrokerError``."""
+        """Names of the brokers whose masters name servers know at present: they bring the topics,
+        slaves do not. Raises ``RemotingError``, ``BrokerError``."""
 
         async def ask(instance: ClientInstance) -> set[str]:
             from ...client.admin import Admin
 
-            return set((await Admin(instance=instance).cluster_info()).broker_addr_table)
+            brokers = (await Admin(instance=instance).cluster_info()).broker_addr_table
+            return {name for name, each in brokers.items() if each.master_addr is not None}
 
         return self._run(ask)
 

@@ -57,6 +57,11 @@ class QueueFinder:
             self._look_again_at = time_s + self._options.route_interval_ms / 1000
         return self._queues
 
+    @property
+    def is_sure(self) -> bool:
+        """A name server answered when queues were looked for the last time."""
+        return self._away_since is None
+
     def brokers(self, queues: Iterable[MessageQueue] = ()) -> set[str]:
         """Those that are registered, and those of ``queues``. Only these while no name server
         answers: then nobody can tell that something is gone."""

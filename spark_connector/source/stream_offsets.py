@@ -243,7 +243,7 @@ class StreamOffsets:
                 now=True
             )  # a broker may have come back in between: with its queues
             for queue in sorted(offsets.keys() - set(present)):
-                if queue.broker_name in registered:
+                if queue.broker_name in registered and self._finder.is_sure:
                     self._losses.found(
                         f"{_told(queue)} is gone, its broker is there; it was read up to "
                         f"{offsets[queue]}",

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.client.admin import Admin
 from aiorocketmq.remoting.errors import BrokerError, RequestTimeout, RocketMQError, SystemBusy
+from aiorocketmq.remoting.protocol.bodies.route import BrokerData, ClusterInfo
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
 
@@ -32,6 +34,24 @@ def test_what_may_be_different_the_next_time(access: BrokerAccess, error: Rocket
     with pytest.raises(type(error)):
         access._run(ask)
     assert len(answers) == 1
+
+
+def test_a_broker_of_which_only_slaves_are_registered_does_not_tell_its_topics(
+    access: BrokerAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name server that was started again hears of topics from masters alone: while a slave is
+    there and its master not yet, the topics of the broker are not gone."""
+    brokers = {
+        "a": BrokerData(broker_name="a", broker_addrs={0: "a:1", 1: "a:2"}),
+        "b": BrokerData(broker_name="b", broker_addrs={1: "b:2"}),
+    }
+
+    async def cluster_info(_: Admin) -> ClusterInfo:
+        return ClusterInfo(broker_addr_table=brokers)
+
+    monkeypatch.setattr(Admin, "__init__", lambda *_, **__: None)
+    monkeypatch.setattr(Admin, "cluster_info", cluster_info)
+    assert access.registered_brokers() == {"a"}
 
 
 def test_what_is_refused_is_not_asked_for_again(access: BrokerAccess) -> None:

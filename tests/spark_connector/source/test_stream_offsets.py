@@ -349,6 +349,24 @@ def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(
     assert offsets.latest({ONE: 50, TWO: 10}) == {ONE: 100, TWO: 20}
 
 
+def test_a_name_server_that_goes_between_two_questions_says_of_nothing_that_it_is_gone(
+    cluster: SimCluster, clock: SimClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = query(cluster, clock, failOnDataLoss="false")
+    cluster.unregistered = {"a"}
+    registered = cluster.registered_brokers
+
+    def comes_back_and_then_the_name_server_goes() -> set[str]:
+        cluster.unregistered = set()
+        found = registered()
+        cluster.name_server_down = True
+        return found
+
+    monkeypatch.setattr(cluster, "registered_brokers", comes_back_and_then_the_name_server_goes)
+    assert offsets.latest({ONE: 50, TWO: 10}) == {ONE: 50, TWO: 20}
+    assert lost(offsets) == (0, 0)
+
+
 def test_a_name_server_that_is_away_stops_nothing_for_some_time(
     cluster: SimCluster, clock: SimClock
 ) -> None:
