@@ -217,9 +217,11 @@ class SocketWire(BlockingConnection[PlacedFrame]):
 
 
 class Connections:
-    """Connections that nobody uses at present, of this process, by address, account and TLS."""
+    """Connections that nobody uses at present, of this process, by address, account and TLS. A
+    worker may live for months, and brokers come and go: where there are too many, the one that was
+    not used for longest is closed."""
 
-    _idle: ClassVar[dict[tuple[str, ConnectionOptions], list[SocketWire]]] = {}
+    _idle: ClassVar[list[tuple[SocketWire, ConnectionOptions]]] = []
     _contexts: ClassVar[dict[ConnectionOptions, ssl.SSLContext | None]] = {}
     _guard = threading.Lock()
 
@@ -228,8 +230,7 @@ class Connections:
         """An open connection to a broker. Raises ``ConnectError``, ``TlsError``."""
         while True:
             with cls._guard:
-                waiting = cls._idle.get((address, options))
-                wire = waiting.pop() if waiting else None
+                wire = cls._pop(address, options)
                 if options not in cls._contexts:
                     cls._contexts[options] = options.ssl_context()
                 context = cls._contexts[options]
@@ -245,31 +246,40 @@ class Connections:
         if isinstance(wire, SocketWire):
             wire.rest()
             with cls._guard:
-                waiting = cls._idle.setdefault((wire.address, options), [])
-                if sum(map(len, cls._idle.values())) < _MOST_IDLE:
-                    waiting.append(wire)
+                cls._idle.append((wire, options))
+                if len(cls._idle) <= _MOST_IDLE:
                     return
+                wire, _ = cls._idle.pop(0)
         wire.close()
+
+    @classmethod
+    def _pop(cls, address: str, options: ConnectionOptions) -> SocketWire | None:
+        """The one that was used last."""
+        for at in range(len(cls._idle) - 1, -1, -1):
+            wire, its_options = cls._idle[at]
+            if wire.address == address and its_options == options:
+                del cls._idle[at]
+                return wire
+        return None
 
     @classmethod
     def idle(cls) -> int:
         """How many there are."""
         with cls._guard:
-            return sum(map(len, cls._idle.values()))
+            return len(cls._idle)
 
     @classmethod
     def close_all(cls) -> None:
         """The next task makes new ones."""
         with cls._guard:
-            wires = [wire for waiting in cls._idle.values() for wire in waiting]
-            cls._idle, cls._contexts = {}, {}
-        for wire in wires:
+            waiting, cls._idle, cls._contexts = cls._idle, [], {}
+        for wire, _ in waiting:
             wire.close()
 
     @classmethod
     def forget(cls) -> None:
         """In a forked child: these belong to the parent."""
-        cls._idle, cls._contexts, cls._guard = {}, {}, threading.Lock()
+        cls._idle, cls._contexts, cls._guard = [], {}, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
