@@ -29,6 +29,7 @@ class OffsetAccess(Protocol):
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def latest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
     def offsets_for_times(
         self, times_ms: Mapping[MessageQueue, int]
@@ -106,7 +107,7 @@ def resolve_position(
     wanted = list(queues)
     match position.kind:
         case PositionKind.EARLIEST:
-            return Resolved(access.earliest(wanted), True)
+            return Resolved(_oldest(wanted, access), True)
         case PositionKind.LATEST:
             return Resolved(access.latest(wanted), False)
         case PositionKind.GROUP:
@@ -146,8 +147,29 @@ def _at_times(
             [f"the master of the broker {name} is away, and its slave {lacks}" for name in unsure],
         )
     offsets: Offsets = {queue: offset for queue, offset in found.items() if offset is not None}
+    if _is_start(position):
+        _warn_of_slaves(offsets, access)
     offsets.update({queue: ends[queue] for queue in late})
     return Resolved(_complete(position, offsets, queues, options, access), not late)
+
+
+def _oldest(queues: Iterable[MessageQueue], access: OffsetAccess) -> Offsets:
+    oldest = access.earliest(queues)
+    _warn_of_slaves(oldest, access)
+    return oldest
+
+
+def _warn_of_slaves(begins: Offsets, access: OffsetAccess) -> None:
+    """A slave deletes on its own, and one that is new has only what came since: its master may keep
+    what lies before, and nobody could tell otherwise."""
+    trimmed = [queue for queue, offset in begins.items() if offset > 0]
+    told, _ = ask_each_broker(trimmed, access.oldest_of_masters)
+    for name in sorted({queue.broker_name for queue in trimmed if queue not in told}):
+        log.warning(
+            "the master of the broker %s is away: its queues are read from where a slave of it "
+            "begins, which may be behind the oldest that the master keeps",
+            name,
+        )
 
 
 def _latest(
@@ -185,7 +207,7 @@ def _complete(
             )
         given = {**given, **dict.fromkeys(missing, EARLIEST if policy == "earliest" else LATEST)}
     if low := [queue for queue, offset in given.items() if offset == EARLIEST]:
-        given = {**given, **access.earliest(low)}
+        given = {**given, **_oldest(low, access)}
     if high := [queue for queue, offset in given.items() if offset == LATEST]:
         given = {**given, **access.latest(high)}
     return given

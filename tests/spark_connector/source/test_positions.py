@@ -132,6 +132,31 @@ def test_a_message_that_comes_while_a_time_is_looked_for_is_not_left_out(
     assert late == ({ONE: 70, TWO: 50}, False)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingOffsets": "earliest"},
+        {"startingOffsets": '{"t": {"0": -2, "1": 3}}'},
+        {"startingTimestamp": "5"},
+    ],
+    ids=["earliest", "queue", "time"],
+)
+def test_where_a_slave_begins_may_be_behind_what_its_master_keeps(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture, given: dict[str, str]
+) -> None:
+    """It deletes on its own, and one that is new has only what came since."""
+    said = "the master of the broker a is away: its queues are read from where a slave of it begins"
+    begins = start(cluster, **given)
+    assert said not in caplog.text
+    cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
+    assert start(cluster, **given) == begins
+    assert caplog.text.count(said) == 1
+    caplog.clear()
+    cluster.queues_[ONE].first = 0
+    assert start(cluster, **{**given, "startingTimestamp": "0"}).offsets[ONE] == 0
+    assert said not in caplog.text
+
+
 def end_of(cluster: SimCluster, **given: str) -> Resolved:
     parsed = options(streaming=False, subscribe="t", **given)
     return resolve_position(parsed.ending, [ONE, TWO], parsed, cluster)
