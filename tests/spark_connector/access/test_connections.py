@@ -17,7 +17,7 @@ class Unconnected(SocketWire):
     """Without a socket."""
 
     def __init__(self, address: str, *_: object) -> None:
-        self.address = address
+        vars(self)["address"] = address  # it is final
         self.closed = False
 
     def is_open(self) -> bool:
