@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from ...remoting.errors import ConnectError
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.checkpoint import Origin
 from ..access.offsets import Offsets
@@ -29,6 +30,7 @@ class QueueBegins(Protocol):
     ``BrokerError``."""
 
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def offsets_for_times(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]: ...
@@ -95,6 +97,8 @@ class LaterQueues:
             kept_ms = self._access.log_begins_at(new[0])
             if kept_ms is not None and kept_ms < time_ms:
                 trimmed = []
+        if len(self._access.oldest_of_masters(trimmed)) < len(trimmed):
+            raise ConnectError("the master is away, which may keep what a slave has deleted")
         self._begins |= begins
         self._trimmed |= {q: Trimmed(begins[q], 0 if time_ms else begins[q]) for q in trimmed}
         return {queue: self._begins[queue] for queue in queues}

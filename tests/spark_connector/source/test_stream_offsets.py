@@ -201,6 +201,24 @@ def test_a_new_queue_that_was_trimmed_is_a_loss(cluster: SimCluster, clock: SimC
     assert query(cluster, clock, failOnDataLoss="false").latest(start) == {**start, LATER: 10}
 
 
+def test_a_new_queue_of_which_a_slave_has_deleted_waits_for_its_master(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    """That may keep what the slave does not."""
+    start = {ONE: 100, TWO: 20}
+    late = cluster.add(LATER, 7, 10)
+    cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
+    for strict in ("true", "false"):
+        offsets = query(cluster, clock, failOnDataLoss=strict)
+        cluster.queues_[ONE].end = 110
+        assert offsets.latest(start) == {ONE: 110, TWO: 20}
+        assert lost(offsets) == (0, 0)
+    cluster.down = set()
+    late.first = 0
+    assert offsets.latest(start) == {ONE: 110, TWO: 20, LATER: 10}
+    assert offsets.checkpoint.begins == {}
+
+
 def test_what_is_too_old_to_be_kept_is_a_loss_and_counted_once(
     cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
