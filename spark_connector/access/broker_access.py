@@ -304,8 +304,8 @@ class BrokerAccess:
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Where the group stands, ``None`` where it never was. Raises ``RemotingError``,
-        ``BrokerError``."""
+        """Where the group stands, ``None`` where it never was, which only a master can tell. Raises
+        ``RemotingError``, ``BrokerError``."""
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
             header = QueryConsumerOffsetRequest(
@@ -315,13 +315,18 @@ class BrokerAccess:
                 set_zero_if_not_found=False,  # or a group that never was begins with 0
                 bname=queue.broker_name,
             )
+            answer, from_master = await self._ask(
+                instance, queue, RequestCode.QUERY_CONSUMER_OFFSET, header, check=False
+            )
             try:
-                answer, _ = await self._ask(
-                    instance, queue, RequestCode.QUERY_CONSUMER_OFFSET, header
-                )
+                return int(answer.check().header.offset)
             except QueryNotFound:
-                return None
-            return int(answer.header.offset)
+                if from_master:
+                    return None
+            raise ConnectError(
+                f"the master of the broker {queue.broker_name} is away, and a slave of it knows no "
+                f"offset of the group {self._group}"
+            )
 
         return self._by_queue(queues, ask)
 

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from aiorocketmq.client.admin import Admin
-from aiorocketmq.remoting.errors import BrokerError, RequestTimeout, RocketMQError, SystemBusy
+from aiorocketmq.remoting.errors import (
+    BrokerError,
+    ConnectError,
+    RequestTimeout,
+    RocketMQError,
+    SystemBusy,
+)
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, ClusterInfo
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
 
@@ -52,6 +62,28 @@ def test_a_broker_of_which_only_slaves_are_registered_does_not_tell_its_topics(
     monkeypatch.setattr(Admin, "__init__", lambda *_, **__: None)
     monkeypatch.setattr(Admin, "cluster_info", cluster_info)
     assert access.registered_brokers() == {"a"}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("from_master", [True, False])
+def test_that_a_group_was_never_there_only_masters_know(
+    access: BrokerAccess, monkeypatch: pytest.MonkeyPatch, is_there: bool, from_master: bool
+) -> None:
+    """A slave hears of its offsets some time later."""
+    queue = MessageQueue("t", "a", 0)
+    code = ResponseCode.SUCCESS if is_there else ResponseCode.QUERY_NOT_FOUND
+    command = RemotingCommand(code=code, opaque=1, flag=1, ext_fields={"offset": "7"})
+    answer = Response.of(command, b"", RequestCode.QUERY_CONSUMER_OFFSET)
+
+    async def ask(*_: object, check: bool = True) -> tuple[Response, bool]:
+        return (answer.check("a:1") if check else answer), from_master
+
+    monkeypatch.setattr(access, "_ask", ask)
+    if is_there or from_master:
+        assert access.group_offsets([queue]) == {queue: 7 if is_there else None}
+    else:
+        with pytest.raises(ConnectError, match="the master of the broker a is away, and a slave"):
+            access.group_offsets([queue])
 
 
 def test_what_is_refused_is_not_asked_for_again(access: BrokerAccess) -> None:
