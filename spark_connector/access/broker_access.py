@@ -360,7 +360,11 @@ class BrokerAccess:
         """
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
-            return await self._stored_times(instance, queue).first_at(times_ms[queue])
+            by_master: set[bool] = set()
+            found = await self._stored_times(instance, queue, by_master).first_at(times_ms[queue])
+            if len(by_master) > 1:  # what a slave lacks looks like what is not stored yet
+                raise ConnectError(f"the master of the broker {queue.broker_name} came or went")
+            return found
 
         return self._by_queue(list(times_ms), ask)
 
@@ -408,9 +412,16 @@ class BrokerAccess:
     # --- inside
     # ----------------------------------------------------------------------------------------------
 
-    def _stored_times(self, instance: ClientInstance, queue: MessageQueue) -> StoredTimes:
+    def _stored_times(
+        self, instance: ClientInstance, queue: MessageQueue, by_master: set[bool] | None = None
+    ) -> StoredTimes:
+        """``by_master``: gets whether answers came from the master."""
+        replicas = set() if by_master is None else by_master
+
         async def ask(code: RequestCode, header: Record) -> Response:
-            return (await self._ask(instance, queue, code, header, check=False))[0]
+            answer, from_master = await self._ask(instance, queue, code, header, check=False)
+            replicas.add(from_master)
+            return answer
 
         return StoredTimes(ask, wrap_queue(queue, self._namespace), self._group)
 

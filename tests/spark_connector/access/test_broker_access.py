@@ -16,11 +16,13 @@ from aiorocketmq.remoting.errors import (
 )
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, ClusterInfo
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
+from aiorocketmq.spark_connector.access.stored_times import StoredTimes
 
 
 @pytest.fixture
@@ -84,6 +86,33 @@ def test_that_a_group_was_never_there_only_masters_know(
     else:
         with pytest.raises(ConnectError, match="the master of the broker a is away, and a slave"):
             access.group_offsets([queue])
+
+
+def test_a_time_is_looked_for_anew_where_a_master_goes_on_the_way(
+    access: BrokerAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its slave does not have yet would be taken for newer than the time, and a read that
+    ends there would miss it."""
+    queue = MessageQueue("t", "a", 0)
+    by_master = [True, True, False, False, False, False]
+
+    def answer_of(number: int) -> Response:
+        command = RemotingCommand(code=0, opaque=1, flag=1, ext_fields={"offset": str(number)})
+        return Response.of(command, b"", RequestCode.GET_MAX_OFFSET)
+
+    async def ask(*_: object, check: bool = True) -> tuple[Response, bool]:
+        return answer_of(len(by_master)), by_master.pop(0)
+
+    async def first_at(times: StoredTimes, _time_ms: int) -> int:
+        for _ in range(3):
+            answer = await times._ask(
+                RequestCode.GET_MAX_OFFSET, QueueRequest(topic="t", queue_id=0)
+            )
+        return int(answer.header.offset)
+
+    monkeypatch.setattr(access, "_ask", ask)
+    monkeypatch.setattr(StoredTimes, "first_at", first_at)
+    assert access.offsets_for_times({queue: 5}) == {queue: 1}
 
 
 def test_what_is_refused_is_not_asked_for_again(access: BrokerAccess) -> None:
