@@ -7,6 +7,7 @@ Its results are nobody's.
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 
 from .local import LOCAL_SETTINGS, Playground, local_session, playground
 from .payload import csv_columns, json_columns, to_csv_body, to_json_body
+from .session.owned import end_with_owner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,4 +94,6 @@ def _stream(everything: Playground, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    # Java would write the archive, for half a minute, where it is told to end
+    end_with_owner(getattr(signal, "SIGKILL", signal.SIGTERM))
     run(sys.argv[1])

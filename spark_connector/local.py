@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..client.errors import ConfigError
 from ..remoting.protocol.extras import install_command
+from .session import owned
 from .session.class_archive import with_archive
 from .session.java import java_problem
 from .session.spark_version import is_older
@@ -125,7 +126,7 @@ class Playground(NamedTuple):
 @cache
 def playground() -> Playground:
     """A session and a cluster (``mqcluster``, a process), one for all calls; both end with this
-    process and leave nothing.
+    process, however it ends, and leave nothing.
 
     Raises ``ConfigError`` where Spark cannot run, or when the cluster does not start.
     """
@@ -133,13 +134,20 @@ def playground() -> Playground:
     command = [
         sys.executable,
         "-m",
+        owned.MODULE,
         "aiorocketmq.tools.mqcluster",
         "--namesrvPort",
         "0",
         "--brokerPort",
         "0",
     ]
-    cluster = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    cluster = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,  # it ends when this end is closed, by whatever
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     atexit.register(_end, spark, cluster)
     printed: dict[str, str] = {}
     while "data" not in printed:

@@ -22,6 +22,7 @@ from typing import Final
 
 from ...client.errors import ConfigError
 from .java import java_build, java_command
+from .owned import owned
 
 __all__ = ["class_archive", "make_class_archive", "with_archive"]
 
@@ -93,21 +94,15 @@ def _run_job(archive: Path) -> None:
     options = f'"-XX:ArchiveClassesAtExit={archive}" {_QUIET}'
     command = [sys.executable, "-m", "aiorocketmq.spark_connector.class_archive_job", options]
     try:
-        done = subprocess.run(
-            command,
-            cwd=archive.parent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_WITHIN_S,
-            check=False,
-        )
+        with owned(command, archive.parent) as job:
+            output, _ = job.communicate(timeout=_WITHIN_S)
     except subprocess.TimeoutExpired:
         raise ConfigError(
             f"the job for the archive of classes did not end within {_WITHIN_S:.0f} s"
         ) from None
-    if done.returncode or not archive.is_file():
-        said = "\n".join(done.stdout.decode(errors="replace").splitlines()[-_LAST_LINES:])
-        what = "its job failed" if done.returncode else "this Java has left none"
+    if job.returncode or not archive.is_file():
+        said = "\n".join(output.decode(errors="replace").splitlines()[-_LAST_LINES:])
+        what = "its job failed" if job.returncode else "this Java has left none"
         raise ConfigError(
             f"no archive of classes was made, sessions start as before: {what}. The end of what "
             f"was said:\n{said}"

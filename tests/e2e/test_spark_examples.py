@@ -16,6 +16,7 @@ import pytest
 from aiorocketmq.spark_connector import local
 
 from .cluster import Cluster
+from .spark_writes import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +62,7 @@ def test_example(
 
 
 PLAYING = """
+import sys
 from pathlib import Path
 from aiorocketmq import Message
 from aiorocketmq.spark_connector import local
@@ -76,16 +78,29 @@ assert local.playground().namesrv == namesrv
 with Producer("p", namesrv=namesrv) as producer:
     producer.send(Message("T", b"x"))
 assert (store / "commitlog").is_dir()
-print(store)
+print(store, flush=True)
+sys.stdin.read()
 """
 
 
 def test_a_playground_ends_with_its_process() -> None:
     """Without Spark, whose part in it is to be stopped."""
     done = subprocess.run(
-        [sys.executable, "-c", PLAYING], capture_output=True, text=True, timeout=120, check=False
-    )
+        [sys.executable, "-c", PLAYING],
+        input="", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     store, stopped = done.stdout.splitlines()
     assert stopped == "session stopped"
     assert not Path(store).parent.exists()
+
+
+def test_a_playground_ends_when_its_process_is_killed() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PLAYING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as playing:
+        assert playing.stdout is not None
+        store = Path(playing.stdout.readline().strip())
+        assert store.exists()
+        playing.kill()
+    wait_until(lambda: not store.parent.exists())

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,8 @@ from aiorocketmq.spark_connector.session.class_archive import (
     with_archive,
 )
 from aiorocketmq.spark_connector.session.java import java_command, java_problem
+
+from .processes import wait_until, wait_until_gone
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a shell script as a program")
 
@@ -129,6 +132,35 @@ def test_what_goes_wrong_is_told(
     )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "python -m aiorocketmq.spark_connector.session.java" in str(main())
+
+
+HANGS = """
+sleep 600 &
+echo $! > "${0%/*}/pid.new"
+mv "${0%/*}/pid.new" "${0%/*}/pid"
+wait
+"""
+"""As Java, behind the job's Python."""
+
+
+def test_a_job_that_takes_too_long_is_ended_with_all_that_it_has_started(
+    folder: Path, java: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    java("17")
+    run_instead(monkeypatch, tmp_path, HANGS)
+    archives.archive_file()  # asks Java for its version
+    monkeypatch.setattr(archives, "_WITHIN_S", 0.0)
+    communicate = subprocess.Popen.communicate
+
+    def once_it_hangs(job: subprocess.Popen[bytes], *args: Any, **options: Any) -> Any:
+        wait_until((tmp_path / "pid").exists)
+        return communicate(job, *args, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", once_it_hangs)
+    with pytest.raises(ConfigError, match="did not end within 0 s"):
+        make_class_archive()
+    wait_until_gone(int((tmp_path / "pid").read_text()))
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("archive", ["fits", "other classes", "garbage", "empty"])
