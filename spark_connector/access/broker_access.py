@@ -1,9 +1,9 @@
 """What the driver asks the cluster: routes, offsets of queues and groups, times (client.md §2,
 §4.4). Blocking.
 
-One client per cluster and process, on the event loop thread of ``loop_thread``. Names are the
-program's: the namespace is added and taken away here. A queue's master is asked first, then its
-slaves, so that a dead master stops nothing.
+One client per cluster and process (``shared_clients.py``), on the event loop thread of
+``loop_thread``. Names are the program's: the namespace is added and taken away here. A queue's
+master is asked first, then its slaves, so that a dead master stops nothing.
 
 One file: every question goes the same way, through the one client, with the namespace put on.
 
@@ -13,13 +13,13 @@ Over 400 lines: a method for each question, all of them over the same client, na
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
 import re
-import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from ...client.cluster.answers import answer_body
@@ -57,6 +57,7 @@ from .at_once import by_key
 from .connection_options import ConnectionOptions
 from .group_registration import register_group
 from .offsets import Offsets
+from .shared_clients import Client, SharedClients
 from .stored_times import Stored, StoredTimes
 from .told_queues import ask_for_told_queues, ask_for_told_topics
 
@@ -104,8 +105,7 @@ class BrokerAccess:
     """One cluster. ``retries`` and ``retry_interval_ms`` are Kafka's ``fetchOffset.*``; the pause
     doubles up to a second."""
 
-    _shared: ClassVar[dict[ConnectionOptions, ClientInstance]] = {}
-    _guard = threading.Lock()
+    _clients: ClassVar[SharedClients]
 
     def __init__(
         self,
@@ -125,20 +125,27 @@ class BrokerAccess:
     @classmethod
     def forget(cls) -> None:
         """In a forked child: connections belong to the parent."""
-        cls._shared, cls._guard = {}, threading.Lock()
+        cls._clients = SharedClients(_started)
 
     @classmethod
     def close_all(cls) -> None:
         """Close every connection of this process; the next question makes new ones."""
-        with cls._guard:
-            instances, cls._shared = list(cls._shared.values()), {}
-        for instance in instances:
-            LoopThread.shared().run(instance.stop())
+        LoopThread.shared().run(cls._clients.close_all())
 
-    def instance(self) -> ClientInstance:
-        """The running client of the cluster, for the sink. Raises ``RemotingError``,
-        ``TlsError``."""
-        return self._instance()
+    def close(self) -> None:
+        """As ``close_all`` those of this cluster, unless somebody uses them."""
+        self._loop.run(self._clients.close(self._connection))
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[ClientInstance]:
+        """The running client of the cluster, for the sink; it stays open in this block, at least.
+        Raises ``RemotingError``, ``TlsError``."""
+        clients = self._clients
+        client = self._loop.run(clients.take(self._connection))
+        try:
+            yield client.instance
+        finally:
+            self._loop.run(_given_back(clients, client))
 
     # --- topics and queues
     # ------------------------------------------------------------------------------------------
@@ -478,10 +485,10 @@ class BrokerAccess:
 
     def _run(self, ask: Callable[[ClientInstance], Coroutine[Any, Any, T]]) -> T:
         """With retries of what may be different the next time."""
-        instance, pause_s = self._instance(), self._pause_s
+        pause_s = self._pause_s
         for retries_left in range(self._retries, -1, -1):
             try:
-                return self._loop.run(ask(instance))
+                return self._loop.run(self._asked(ask))
             except (RemotingError, SystemBusy) as error:
                 if not retries_left:
                     raise
@@ -492,23 +499,26 @@ class BrokerAccess:
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
         raise AssertionError("unreachable")
 
-    def _instance(self) -> ClientInstance:
-        cls = type(self)
-        with cls._guard:
-            instance = cls._shared.get(self._connection)
-            if instance is None:
-                instance = self._loop.run(self._new_instance())
-                cls._shared[self._connection] = instance
-            return instance
+    async def _asked(self, ask: Callable[[ClientInstance], Coroutine[Any, Any, T]]) -> T:
+        clients = self._clients
+        client = await clients.take(self._connection)
+        try:
+            return await ask(client.instance)
+        finally:
+            clients.give_back(client)
 
-    async def _new_instance(self) -> ClientInstance:
-        connection = self._connection
-        tls = await asyncio.to_thread(connection.ssl_context)
-        instance = ClientInstance(
-            namesrv=connection.namesrv, credentials=connection.credentials, tls=tls
-        )
-        await instance.start()
-        return instance
+
+async def _given_back(clients: SharedClients, client: Client) -> None:
+    clients.give_back(client)
+
+
+async def _started(connection: ConnectionOptions) -> ClientInstance:
+    tls = await asyncio.to_thread(connection.ssl_context)
+    instance = ClientInstance(
+        namesrv=connection.namesrv, credentials=connection.credentials, tls=tls
+    )
+    await instance.start()
+    return instance
 
 
 def _is_meant(topic: str, pattern: str) -> bool:
@@ -522,5 +532,6 @@ def _is_meant(topic: str, pattern: str) -> bool:
     return not is_system_topic(topic) or topic in pattern
 
 
+BrokerAccess.forget()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=BrokerAccess.forget)

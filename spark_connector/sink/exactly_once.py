@@ -68,18 +68,19 @@ def send_batch(
     if manifest is None and not any(task.rows for task in tasks):
         batches.forget(batch)
         return 0
-    sender = _Sender(options)
-    if manifest is None:
-        check_readable(batches.folder(batch), tasks)
-        manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks, query))
-    else:
-        log.warning(
-            "batch %d of %s was begun before: its %d rows are sent as they were then",
-            batch,
-            write_id,
-            manifest.rows,
-        )
-    sender.send(batches, manifest)
+    with BrokerAccess(options.connection).client() as instance:
+        sender = _Sender(options, instance)
+        if manifest is None:
+            check_readable(batches.folder(batch), tasks)
+            manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks, query))
+        else:
+            log.warning(
+                "batch %d of %s was begun before: its %d rows are sent as they were then",
+                batch,
+                write_id,
+                manifest.rows,
+            )
+        sender.send(batches, manifest)
     batches.done(manifest)
     return manifest.rows
 
@@ -133,11 +134,10 @@ def _topics_of(tasks: Sequence[StagedTask]) -> list[str]:
 class _Sender:
     """One batch on its way from this process."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, instance: ClientInstance) -> None:
         self._options: Final = options
         self._loop: Final = LoopThread.shared()
-        self._instance: Final[ClientInstance] = BrokerAccess(options.connection).instance()
-        self._deliverer: Final = self._loop.run(NumberedDeliverer.new(self._instance, options))
+        self._deliverer: Final = self._loop.run(NumberedDeliverer.new(instance, options))
 
     def decided(
         self, producer_id: str, batch: int, tasks: Sequence[StagedTask], query: str | None

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ...client.cluster.instance import ClientInstance
 from ...client.errors import ConfigError
 from ...loop_thread import LoopThread
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -111,14 +112,17 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
         written = [each for each in messages if isinstance(each, Written)]
         if self._options.exactly_once and written:
             first, tasks = written[0], staged_tasks(written)
-            send_batch(
-                self._options,
-                self._write_id,
-                first.batch,
-                tasks,
-                counted=first.counted,
-                query=first.query,
-            )
+            try:
+                send_batch(
+                    self._options,
+                    self._write_id,
+                    first.batch,
+                    tasks,
+                    counted=first.counted,
+                    query=first.query,
+                )
+            finally:
+                BrokerAccess(self._options.connection).close()
         self._forget()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -177,13 +181,14 @@ def write_rows(
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     settle_worker()
-    task = _Task(options, write_id, batch_id, partition)
-    try:
-        for batch in batches:
-            task.send(batch)
-        return task.finish()
-    finally:
-        task.close()
+    with BrokerAccess(options.connection).client() as instance:
+        task = _Task(instance, options, write_id, batch_id, partition)
+        try:
+            for batch in batches:
+                task.send(batch)
+            return task.finish()
+        finally:
+            task.close()
 
 
 class _Task:
@@ -191,12 +196,17 @@ class _Task:
     before."""
 
     def __init__(
-        self, options: SinkOptions, write_id: str, batch_id: str | None, partition: int
+        self,
+        instance: ClientInstance,
+        options: SinkOptions,
+        write_id: str,
+        batch_id: str | None,
+        partition: int,
     ) -> None:
         self._options = options
         self._loop = LoopThread.shared()
-        self._instance = BrokerAccess(options.connection).instance()
-        deliverer = self._deliverer = self._loop.run(new_deliverer(self._instance, options))
+        self._clock = instance.clock
+        deliverer = self._deliverer = self._loop.run(new_deliverer(instance, options))
         number = _batch_of(options) if batch_id is None else int(batch_id)
         self._batch, self._counted = number or 0, number is not None
         self._query = _query_of(counted=self._counted)
@@ -227,7 +237,7 @@ class _Task:
             self._send(batch.slice(start, MessageIds.MOST))
 
     def _send(self, batch: Any) -> None:
-        ids = _message_ids.take(self._instance.clock.time_ms(), batch.num_rows)
+        ids = _message_ids.take(self._clock.time_ms(), batch.num_rows)
         items = encode_items(
             batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from aiorocketmq.client.admin import Admin
+from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.remoting.errors import (
     BrokerError,
     ConnectError,
@@ -22,13 +24,20 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
+from aiorocketmq.spark_connector.access.shared_clients import SharedClients
 from aiorocketmq.spark_connector.access.stored_times import StoredTimes
+
+from ...sim import ManualClock
 
 
 @pytest.fixture
-def access(monkeypatch: pytest.MonkeyPatch) -> BrokerAccess:
-    monkeypatch.setattr(BrokerAccess, "_instance", lambda _: None)
-    return BrokerAccess(ConnectionOptions(("ns:1",)), retries=2, retry_interval_ms=0)
+def access(monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerAccess]:
+    async def start(_: ConnectionOptions) -> ClientInstance:
+        return ClientInstance(namesrv="ns:1", clock=ManualClock())
+
+    monkeypatch.setattr(BrokerAccess, "_clients", SharedClients(start))
+    yield BrokerAccess(ConnectionOptions(("ns:1",)), retries=2, retry_interval_ms=0)
+    BrokerAccess.close_all()
 
 
 @pytest.mark.parametrize("error", [SystemBusy(2, "flow control"), RequestTimeout("late")])

@@ -18,7 +18,6 @@ from aiorocketmq.broker.sends.sequences import Key, Sequences
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.loop_thread import LoopThread
 from aiorocketmq.remoting.errors import ConnectError, RequestError
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -27,8 +26,10 @@ from aiorocketmq.remoting.protocol.message.properties import decode_properties
 from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.shared_clients import SharedClients
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
 from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
+from aiorocketmq.spark_connector.sink.sink import RocketMQArrowWriter, Written
 from aiorocketmq.spark_connector.sink.sink_delivery import TooLongError
 from aiorocketmq.spark_connector.sink.sink_options import SinkOptions, parse_sink_options
 from aiorocketmq.spark_connector.sink.staging import StagedTask, StagingError, name_of_rows
@@ -54,8 +55,9 @@ class World:
         """This row, when it has stored and acknowledged it, from the end of its log."""
         self.refuses: dict[bytes, int] = {}
         """Rows, and so often."""
+        self.clients: list[ClientInstance] = []
 
-    async def instance(self) -> ClientInstance:
+    async def instance(self, _: object = None) -> ClientInstance:
         clock = ManualClock()
         made = ClientInstance(namesrv="ns:1", clock=clock)
         made.remoting = self  # type: ignore[assignment]
@@ -67,7 +69,14 @@ class World:
             made.routes._store(
                 topic_route(topic, TopicRouteData(queue_datas=[queue], broker_datas=[data]))
             )
+        self.clients.append(made)
         return made
+
+    async def close(self) -> None:
+        """As a client's connections."""
+
+    def connected_to(self, _address: str) -> None:
+        """Nobody has to be told that a client leaves."""
 
     async def invoke(
         self, address: str, code: RequestCode, header: Any, body: bytes = b"", *, timeout: float
@@ -114,10 +123,10 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
-    instance = LoopThread.shared().run(made.instance())
-    monkeypatch.setattr(BrokerAccess, "instance", lambda _: instance)
+    monkeypatch.setattr(BrokerAccess, "_clients", SharedClients(made.instance))
     yield made
-    instance._state = "stopped"
+    BrokerAccess.close_all()
+    assert not any(client.running for client in made.clients)
 
 
 @pytest.fixture
@@ -130,6 +139,27 @@ def staged(location: Path, *rows: str, batch: int = 0) -> StagedTask:
     """For any queue of a topic, whose name a row begins with."""
     folder, name = location / "w" / str(batch), name_of_rows(0, 0)
     return stage(folder, name, *(chunk(row.encode(), topic=row[0]) for row in rows)).task
+
+
+def test_a_write_that_is_done_leaves_no_client_behind(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """Spark keeps the process: it would ask for routes for ever."""
+    writer = RocketMQArrowWriter(options, "w")
+    writer.commit([Written(1, 1, staged(tmp_path, "T"))])
+    world.refuses[b"U"] = 1
+    with pytest.raises(TooLongError):
+        writer.commit([Written(1, 1, staged(tmp_path, "U"))])
+    assert [client.running for client in world.clients] == [False, False]
+    assert world.stored == [b"T"]
+
+
+def test_batches_of_a_query_share_a_client(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    for batch in range(3):
+        send_batch(options, "w", batch, [staged(tmp_path, "T", batch=batch)])
+    assert [client.running for client in world.clients] == [True]
 
 
 def test_a_topic_none_of_whose_brokers_answers_is_waited_for(
