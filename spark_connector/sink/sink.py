@@ -54,6 +54,9 @@ BATCH_ID: Final = "streaming.sql.batchId"
 QUERY_ID: Final = "sql.streaming.queryId"
 """Spark's property of a task for its query, by the id that the checkpoint keeps; likewise."""
 _message_ids: Final = MessageIds()
+_MOST_BYTES: Final = 64 << 20
+"""Of rows that are encoded at once, which takes as many bytes once more; so many Spark 4.3 gives
+(``spark.sql.execution.arrow.maxBytesPerBatch``), others give 10,000 rows of any length."""
 
 
 @dataclass
@@ -237,6 +240,10 @@ class _Task:
             self._send(batch.slice(start, MessageIds.MOST))
 
     def _send(self, batch: Any) -> None:
+        if batch.nbytes > _MOST_BYTES and batch.num_rows > 1:
+            half = batch.num_rows // 2
+            self._send(batch.slice(0, half))
+            return self._send(batch.slice(half))
         ids = _message_ids.take(self._clock.time_ms(), batch.num_rows)
         items = encode_items(
             batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved

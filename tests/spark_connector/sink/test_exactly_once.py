@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
 
+import pyarrow as pa
+
 from aiorocketmq.broker.sends.sequences import Key, Sequences
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
@@ -27,6 +29,8 @@ from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.shared_clients import SharedClients
+from aiorocketmq.spark_connector.sink import sink
+from aiorocketmq.spark_connector.sink.encode import encode_items
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
 from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
 from aiorocketmq.spark_connector.sink.sink import RocketMQArrowWriter, Written
@@ -160,6 +164,28 @@ def test_batches_of_a_query_share_a_client(
     for batch in range(3):
         send_batch(options, "w", batch, [staged(tmp_path, "T", batch=batch)])
     assert [client.running for client in world.clients] == [True]
+
+
+@pytest.mark.usefixtures("world")
+def test_long_rows_are_encoded_a_few_at_a_time(
+    options: SinkOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many Spark gives: encoded, they take as much memory once more."""
+    pieces: list[Any] = []
+
+    def encode(batch: Any, *args: Any, **more: Any) -> Any:
+        pieces.append(batch)
+        return encode_items(batch, *args, **more)
+
+    monkeypatch.setattr(sink, "encode_items", encode)
+    monkeypatch.setattr(sink, "_MOST_BYTES", 1000)
+    bodies = [b"%d" % number * (300 if number == 7 else 20) for number in range(1, 40)]
+    rows = pa.record_batch([bodies, ["T"] * len(bodies)], ["body", "topic"])
+    written = sink.write_rows(iter([rows.slice(0, 0), rows]), options, "w", None)
+    assert written.rows == len(bodies)
+    assert [body.as_py() for piece in pieces for body in piece.column("body")] == bodies
+    assert max(piece.nbytes for piece in pieces if piece.num_rows > 1) <= 1000
+    assert len(pieces) < 10
 
 
 def test_a_topic_none_of_whose_brokers_answers_is_waited_for(
