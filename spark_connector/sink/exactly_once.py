@@ -23,10 +23,10 @@ from ...loop_thread import LoopThread
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.broker_access import BrokerAccess
 from .manifest import Batches, Manifest, Placed, placed_chunks
-from .numbered_delivery import NumberedDeliverer
+from .numbered_delivery import NotExactlyOnceError, NumberedDeliverer
 from .sink_delivery import Outbox
 from .sink_options import SinkOptions
-from .staging import StagedTask, check_readable, folder_of
+from .staging import ANEW, StagedTask, check_readable, folder_of
 
 __all__ = ["send_batch"]
 
@@ -41,12 +41,14 @@ def send_batch(
     *,
     counted: bool = True,
     query: str | None = None,
+    run: str | None = None,
 ) -> int:
     """Have the rows of a batch in their topics, once; how many it has. Raises ``RocketMQError``:
     then it may be called again, with whatever the tasks have staged by then.
 
     ``counted``: it is one of several, whose number says that it is the same again. ``query``: who
-    counts, as ``Manifest`` has it.
+    counts, as ``Manifest`` has it. ``run``: of the query, in whose ``foreachBatch`` it is written;
+    None: nobody can tell.
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
     manifest, last = batches.manifest(batch), batches.last()
@@ -63,16 +65,22 @@ def send_batch(
             write_id,
             manifest.rows,
         )
-        batches.tidy_up(batch)
+        _finish(batches, batch, tasks, run)
         return manifest.rows
     if manifest is None and not any(task.rows for task in tasks):
         batches.forget(batch)
         return 0
+    if manifest is None and last is not None:
+        _check_in_order(write_id, last, batch)
     with BrokerAccess(options.connection).client() as instance:
         sender = _Sender(options, instance)
         if manifest is None:
             check_readable(batches.folder(batch), tasks)
-            manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks, query))
+            manifest = sender.decided(batches.producer_id(), batch, tasks, query)
+            if not batches.decide(manifest):  # somebody was faster
+                return send_batch(
+                    options, write_id, batch, tasks, counted=counted, query=query, run=run
+                )
         else:
             log.warning(
                 "batch %d of %s was begun before: its %d rows are sent as they were then",
@@ -81,8 +89,19 @@ def send_batch(
                 manifest.rows,
             )
         sender.send(batches, manifest)
-    batches.done(manifest)
+    _finish(batches, batch, tasks, run)
     return manifest.rows
+
+
+def _finish(batches: Batches, batch: int, tasks: Sequence[StagedTask], run: str | None) -> None:
+    """Raises ``ConfigError`` where a batch is written twice by one run of its query: the second
+    write is none that is repeated, and its rows would be nowhere."""
+    if not batches.done(batch, run) and any(task.rows for task in tasks):
+        raise ConfigError(
+            f"option writeId, batch {batch}: this run of the query has written the batch already, "
+            "so this is another write, none of whose rows is written: give each write of a "
+            "foreachBatch an id of its own"
+        )
 
 
 def _check_same_query(write_id: str, last: Manifest, batch: int, query: str | None) -> None:
@@ -124,6 +143,17 @@ def _check_same_rows(write_id: str, manifest: Manifest, tasks: Sequence[StagedTa
             f"{manifest.rows} rows, and this one has {rows}, none of which is written. If it is "
             "another one, give it an id of its own (with the date, say); if it is the same again, "
             "nothing is left to do"
+        )
+
+
+def _check_in_order(write_id: str, last: Manifest, batch: int) -> None:
+    """Brokers refuse a batch before the last one only in queues that have rows of that; elsewhere
+    they would take some rows for others and store the rest. Raises ``NotExactlyOnceError``."""
+    if last.batch > batch:
+        raise NotExactlyOnceError(
+            f"batch {batch} of {write_id} comes after batch {last.batch}, and what was known of it "
+            "is gone: another driver runs the same query, or its checkpoint was set back; none of "
+            f"its rows is written. To have batches once more that are in the topic, {ANEW}"
         )
 
 

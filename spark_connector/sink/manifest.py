@@ -92,36 +92,33 @@ class Batches:
             )
         return found
 
-    def decide(self, manifest: Manifest) -> Manifest:
-        """This, unless somebody was faster: then what they have decided. Raises
-        ``StagingError``."""
+    def decide(self, manifest: Manifest) -> bool:
+        """This, unless somebody was faster: whether nobody was. Raises ``StagingError``."""
         folder = self.folder(manifest.batch)
         folder.make()
-        if folder.write_first(_NAME, msgspec.json.encode(manifest)):
-            return manifest
-        theirs = self.manifest(manifest.batch)
-        return manifest if theirs is None else theirs
+        return folder.write_first(_NAME, msgspec.json.encode(manifest))
 
     def is_done(self, batch: int) -> bool:
         """All its rows are in their topics. Raises ``StagingError``."""
         return self.folder(batch).read(_DONE) is not None
 
-    def done(self, manifest: Manifest) -> None:
-        """Its rows are in their topics: they are deleted here, and so are batches before. Raises
-        ``StagingError``."""
-        folder = self.folder(manifest.batch)
-        folder.write_first(_DONE, b"")
-        self.tidy_up(manifest.batch)
-        for name in self._folder.names():
-            if name.isdecimal() and int(name) < manifest.batch:
-                self._folder.delete(name)
-
-    def tidy_up(self, batch: int) -> None:
-        """Delete the rows of a batch that is done. Raises ``StagingError``."""
-        folder = self.folder(batch)
+    def done(self, batch: int, run: str | None = None) -> bool:
+        """Its rows are in their topics: they are deleted here, and so are batches before. Whether
+        this is the first write of the ``run`` that says so: a query that is started again repeats
+        its last batch, but none twice. Raises ``StagingError``."""
+        folder, by = self.folder(batch), (run or "").encode()
+        first = folder.write_first(_DONE, by) or run is None or self._is_first(folder, run)
         for name in folder.names():
             if name.startswith("part-"):
                 folder.delete(name)
+        for name in self._folder.names():
+            if name.isdecimal() and int(name) < batch:
+                self._folder.delete(name)
+        return first
+
+    @staticmethod
+    def _is_first(folder: Folder, run: str) -> bool:
+        return folder.read(_DONE) != run.encode() and folder.write_first(f"{_DONE}-{run}", b"")
 
     def forget(self, batch: int) -> None:
         """Nothing of it is to be sent. Raises ``StagingError``."""

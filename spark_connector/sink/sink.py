@@ -10,6 +10,7 @@ it stages them instead, and ``commit`` sends them (``exactly_once.py``).
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -53,6 +54,10 @@ BATCH_ID: Final = "streaming.sql.batchId"
 """Spark's property of a task for the number of its micro-batch, in ``foreachBatch`` as well."""
 QUERY_ID: Final = "sql.streaming.queryId"
 """Spark's property of a task for its query, by the id that the checkpoint keeps; likewise."""
+_JOB_GROUP: Final = "spark.jobGroup.id"
+"""Of a query its run: another one each time that it is started."""
+_RUN_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""In ``foreachBatch`` a program may call a group of jobs anything else."""
 _message_ids: Final = MessageIds()
 _MOST_BYTES: Final = 64 << 20
 """Of rows that are encoded at once, which takes as many bytes once more; so many Spark 4.3 gives
@@ -73,6 +78,8 @@ class Written(WriterCommitMessage):
     """It is one of several: a micro-batch, or the option ``batchId``."""
     query: str | None = None
     """Who counts them: as ``Manifest`` has it."""
+    run: str | None = None
+    """Of that query; None: nobody can tell."""
 
 
 def batch_writer(
@@ -123,6 +130,7 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
                     tasks,
                     counted=first.counted,
                     query=first.query,
+                    run=first.run,
                 )
             finally:
                 BrokerAccess(self._options.connection).close()
@@ -162,6 +170,12 @@ def _query_of(*, counted: bool) -> str | None:
     context = TaskContext.get()
     query_id = context.getLocalProperty(QUERY_ID) if context is not None else None
     return query_id or (None if counted else "")
+
+
+def _run_of() -> str | None:
+    context = TaskContext.get()
+    group = context.getLocalProperty(_JOB_GROUP) if context is not None else None
+    return group if group and _RUN_ID.fullmatch(group) else None
 
 
 def _scope_of(
@@ -255,7 +269,10 @@ class _Task:
     def finish(self) -> Written:
         totals = self._outbox.finish()
         staged = None if self._staged is None else self._staged.task
-        return Written(totals.rows, totals.frames, staged, self._batch, self._counted, self._query)
+        run = _run_of() if self._query else None
+        return Written(
+            totals.rows, totals.frames, staged, self._batch, self._counted, self._query, run
+        )
 
     def close(self) -> None:
         """Nothing of a task that failed may arrive later than necessary."""

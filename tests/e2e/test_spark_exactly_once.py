@@ -296,3 +296,29 @@ def test_in_foreach_batch_a_write_is_that_of_its_query(
     with pytest.raises(PySparkException, match="this write is of no query"):
         write(numbers(spark, 1), shared, with_queues, **staging)
     assert numbers_in(shared, with_queues) == Counter(range(100))
+
+
+def test_in_foreach_batch_two_writes_have_two_ids(
+    spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
+) -> None:
+    """Or the second one would be taken for the first one, repeated; also when the query, which
+    fails, is started again."""
+    numbers(spark, 100, 1).write.json(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("body string").format("json").load(str(tmp_path / "rows"))
+    staging = {**GUARANTEE, "stagingLocation": tmp_path / "staging"}
+
+    def run(second: str) -> None:
+        def write_batch(frame: DataFrame, _number: int) -> None:
+            write(frame.where("body < 60"), shared, with_queues, **staging, writeId="w")
+            write(frame.where("body >= 60"), shared, with_queues, **staging, writeId=second)
+
+        query = rows.writeStream.foreachBatch(write_batch)
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    for _ in range(2):
+        with pytest.raises(PySparkException, match="give each write of a foreachBatch an id of"):
+            run("w")
+        assert numbers_in(shared, with_queues) == Counter(range(60))
+    run("second")
+    assert numbers_in(shared, with_queues) == Counter(range(100))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ class World:
         self.refuses: dict[bytes, int] = {}
         """Rows, and so often."""
         self.clients: list[ClientInstance] = []
+        self.meanwhile: Callable[[], object] | None = None
+        """Done before the first broker has said who it is."""
 
     async def instance(self, _: object = None) -> ClientInstance:
         clock = ManualClock()
@@ -90,6 +92,9 @@ class World:
             self.away[address[0]] = tries - 1
             raise ConnectError(f"{address} is away")
         if code == RequestCode.SEND_SEQUENCE_HELLO:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            if meanwhile is not None:
+                await asyncio.to_thread(meanwhile)
             fields = {"expiresMs": "1000", "nowMs": str(self.time_ms)}
             return Response.of(
                 RemotingCommand(code=0, opaque=1, flag=1, ext_fields=fields), b"", code
@@ -205,6 +210,54 @@ def test_one_id_is_for_one_write(world: World, options: SinkOptions, tmp_path: P
         send_batch(named, "w", 0, [staged(tmp_path, "U")])
     assert send_batch(named, "w", 1, [staged(tmp_path, "U", batch=1)]) == 1
     assert world.stored == [b"T", b"U"]
+
+
+def test_a_run_of_a_query_writes_a_batch_once(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """Two writes of one ``foreachBatch`` with one id: the second one was taken for the first one,
+    repeated. Nor may it be when the query, which fails, is started again."""
+    named = replace(options, write_id="w")
+
+    def write(*rows: str, run: str) -> int:
+        return send_batch(named, "w", 0, [staged(tmp_path, *rows)], query="q", run=run)
+
+    for run in ("1", "2"):
+        assert write("T1", run=run) == 1, "and what a restart repeats"
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="another write, none of whose rows is written"):
+                write("T2", run=run)
+        assert write(run=run) == 1, "nothing is lost"
+    assert world.stored == [b"T1"]
+    assert send_batch(named, "w", 1, [staged(tmp_path, "T3", batch=1)], query="q", run="2") == 1
+    assert [path.name for path in (tmp_path / "w").iterdir()] == ["1"]
+
+
+def test_a_batch_before_one_that_is_done_is_refused(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """The checkpoint was set back. A broker whose queue had rows of that batch last would take
+    other ones for them, and store more than those once more."""
+    send_batch(options, "w", 0, [staged(tmp_path, "T0", "U0")])
+    send_batch(options, "w", 1, [staged(tmp_path, "T1", batch=1)])
+    with pytest.raises(NotExactlyOnceError, match=r"batch 0 .* batch 1, .* delete the folder of"):
+        send_batch(options, "w", 0, [staged(tmp_path, "U2", "U3")])
+    assert send_batch(options, "w", 0, [staged(tmp_path)]) == 0, "nothing is lost"
+    assert send_batch(options, "w", 1, [staged(tmp_path, "T1", batch=1)]) == 1, "it goes on"
+    assert world.stored == [b"T0", b"U0", b"T1"]
+
+
+def test_of_two_writes_at_once_with_one_id_one_is_refused(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """In threads, of one ``foreachBatch``: one of them decides, and both send that."""
+    named = replace(options, write_id="w")
+    world.meanwhile = lambda: send_batch(
+        named, "w", 0, [staged(tmp_path, "T2")], query="q", run="r"
+    )
+    with pytest.raises(ConfigError, match="another write, none of whose rows is written"):
+        send_batch(named, "w", 0, [staged(tmp_path, "T1")], query="q", run="r")
+    assert world.stored == [b"T2"]
 
 
 def test_a_write_that_is_done_is_none_with_more_rows(
