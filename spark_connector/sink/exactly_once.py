@@ -47,8 +47,7 @@ def send_batch(
     then it may be called again, with whatever the tasks have staged by then.
 
     ``counted``: it is one of several, whose number says that it is the same again. ``query``: who
-    counts, as ``Manifest`` has it. ``run``: of the query, in whose ``foreachBatch`` it is written;
-    None: nobody can tell.
+    counts, as ``Manifest`` has it. ``run``: of the query, likewise.
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
     manifest, last = batches.manifest(batch), batches.last()
@@ -65,7 +64,7 @@ def send_batch(
             write_id,
             manifest.rows,
         )
-        _finish(batches, batch, tasks, run)
+        _finish(options, batches, batch, tasks, run)
         return manifest.rows
     if manifest is None and not any(task.rows for task in tasks):
         batches.forget(batch)
@@ -76,7 +75,8 @@ def send_batch(
         sender = _Sender(options, instance)
         if manifest is None:
             check_readable(batches.folder(batch), tasks)
-            manifest = sender.decided(batches.producer_id(), batch, tasks, query)
+            manifest = sender.decided(batches.producer_id(run), batch, tasks)
+            manifest.query, manifest.run = query, run
             if not batches.decide(manifest):  # somebody was faster
                 return send_batch(
                     options, write_id, batch, tasks, counted=counted, query=query, run=run
@@ -89,18 +89,25 @@ def send_batch(
                 manifest.rows,
             )
         sender.send(batches, manifest)
-    _finish(batches, batch, tasks, run)
+    _finish(options, batches, batch, tasks, run)
     return manifest.rows
 
 
-def _finish(batches: Batches, batch: int, tasks: Sequence[StagedTask], run: str | None) -> None:
-    """Raises ``ConfigError`` where a batch is written twice by one run of its query: the second
-    write is none that is repeated, and its rows would be nowhere."""
-    if not batches.done(batch, run) and any(task.rows for task in tasks):
+def _finish(
+    options: SinkOptions,
+    batches: Batches,
+    batch: int,
+    tasks: Sequence[StagedTask],
+    run: str | None,
+) -> None:
+    """Raises ``ConfigError`` where one run of a query writes a batch twice, in ``foreachBatch``:
+    the second write is none that is repeated, and its rows would be nowhere."""
+    is_first = batches.done(batch, run)
+    if options.write_id is not None and not is_first and any(task.rows for task in tasks):
         raise ConfigError(
-            f"option writeId, batch {batch}: this run of the query has written the batch already, "
-            "so this is another write, none of whose rows is written: give each write of a "
-            "foreachBatch an id of its own"
+            f"option writeId {options.write_id!r}, batch {batch}: this run of the query has "
+            "written the batch already, so this is another write, none of whose rows is written: "
+            "give each write of a foreachBatch an id of its own"
         )
 
 
@@ -169,9 +176,7 @@ class _Sender:
         self._loop: Final = LoopThread.shared()
         self._deliverer: Final = self._loop.run(NumberedDeliverer.new(instance, options))
 
-    def decided(
-        self, producer_id: str, batch: int, tasks: Sequence[StagedTask], query: str | None
-    ) -> Manifest:
+    def decided(self, producer_id: str, batch: int, tasks: Sequence[StagedTask]) -> Manifest:
         """With the queues that there are now."""
         topics = _topics_of(tasks)
         queues = {topic: self._loop.run(self._deliverer.queues(topic)) for topic in topics}
@@ -192,7 +197,6 @@ class _Sender:
             },
             files=[task.name for task in tasks if task.rows],
             rows=sum(task.rows for task in tasks),
-            query=query,
         )
 
     def send(self, batches: Batches, manifest: Manifest) -> None:

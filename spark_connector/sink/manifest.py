@@ -4,7 +4,7 @@ sent, and found again by whoever repeats the batch. Pure but for the folder that
 Numbers and epochs follow from the batch's number alone: batch ``b`` has the epoch ``b + 1`` and
 begins in each queue with the number ``b << 32``. A broker takes the first number of a new epoch
 whatever it is, so nothing has to be remembered from batch to batch but the producer's id, which
-keeps the broker's table short.
+keeps the broker's table short; it is another one for each run of a query.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ class Manifest(msgspec.Struct, kw_only=True):
     none."""
     files: list[str]
     rows: int
+    run: str | None = None
+    """Of the query that decided it: another one each time that it is started. None: nobody can
+    tell."""
     query: str | None = None
     """In whose ``foreachBatch`` it was written, by the id that its checkpoint keeps; empty: in that
     of none. None: nobody can tell, as an earlier version could not."""
@@ -129,9 +132,12 @@ class Batches:
         known = sorted((int(n) for n in self._folder.names() if n.isdecimal()), reverse=True)
         return next(filter(None, map(self.manifest, known)), None)
 
-    def producer_id(self) -> str:
-        """Of the last batch that is known; a new one, which nobody can guess."""
-        return os.urandom(16).hex() if (last := self.last()) is None else last.producer_id
+    def producer_id(self, run: str | None) -> str:
+        """That of the last batch, if the same run decided it: what goes on from a copy of a
+        checkpoint, or from one that was put back, has other rows under the same numbers. Else a new
+        one, which nobody can guess."""
+        last = self.last()
+        return last.producer_id if last is not None and last.run == run else os.urandom(16).hex()
 
 
 def placed_chunks(folder: Folder, manifest: Manifest) -> Iterator[Placed]:

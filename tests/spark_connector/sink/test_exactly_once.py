@@ -247,6 +247,33 @@ def test_a_batch_before_one_that_is_done_is_refused(
     assert world.stored == [b"T0", b"U0", b"T1"]
 
 
+def test_what_goes_on_from_a_copy_has_numbers_of_its_own(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """Of a checkpoint, with what is staged in it: brokers took its rows for those of the first
+    query, which had the same numbers."""
+    send_batch(options, "w", 0, [staged(tmp_path, "T0")], run="1")
+    shutil.copytree(tmp_path / "w", tmp_path / "copy")
+    send_batch(options, "w", 1, [staged(tmp_path, "T1", batch=1)], run="1")
+    shutil.rmtree(tmp_path / "w")
+    (tmp_path / "copy").rename(tmp_path / "w")
+    send_batch(options, "w", 1, [staged(tmp_path, "T2", "T3", batch=1)], run="2")
+    assert world.stored == [b"T0", b"T1", b"T2", b"T3"]
+
+
+def test_a_batch_that_was_half_sent_keeps_its_numbers_in_another_run(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    world.refuses[b"T1"] = 1
+    with pytest.raises(TooLongError):
+        send_batch(options, "w", 0, [staged(tmp_path, "T0", "T1")], run="1")
+    assert send_batch(options, "w", 0, [staged(tmp_path, "T2")], run="2") == 2
+    assert send_batch(options, "w", 1, [staged(tmp_path, "T3", batch=1)], run="2") == 1
+    assert send_batch(options, "w", 2, [staged(tmp_path, "T4", batch=2)], run="2") == 1
+    assert world.stored == [b"T0", b"T1", b"T3", b"T4"]
+    assert len({key.producer for key in world.tables["a"]._runs}) == 2, "the second run has one"
+
+
 def test_of_two_writes_at_once_with_one_id_one_is_refused(
     world: World, options: SinkOptions, tmp_path: Path
 ) -> None:

@@ -191,7 +191,8 @@ def test_a_batch_that_is_done_leaves_its_decision_and_nothing_before(tmp_path: P
     for batch in (1, 2):
         StagedRows(batches.folder(batch), "q", "part-0").finish()
         batches.decide(manifest(batch, "part-0", producer_id=f"p{batch}"))
-    assert batches.producer_id() == "p2"
+    assert batches.producer_id(None) == "p2"
+    assert batches.producer_id("another run") not in ("p1", "p2")
     assert not batches.is_done(2)
     batches.done(2)
     assert batches.is_done(2)
@@ -202,7 +203,7 @@ def test_a_batch_that_is_done_leaves_its_decision_and_nothing_before(tmp_path: P
 
 def test_ids_of_producers_cannot_be_guessed(tmp_path: Path) -> None:
     batches = Batches(folder_of(str(tmp_path)) / "q")
-    one, other = batches.producer_id(), batches.producer_id()
+    one, other = batches.producer_id(None), batches.producer_id(None)
     assert one != other
     assert len(one) == 32
 
@@ -229,7 +230,7 @@ def test_half_a_decision_is_none_on_any_storage(
     assert batches.decide(manifest(3, "part-0"))
     assert not batches.decide(manifest(3, "part-9"))
     assert batches.manifest(3) == manifest(3, "part-0")
-    assert batches.producer_id() == "p"
+    assert batches.producer_id(None) == "p"
 
 
 def test_a_decision_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
