@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
+pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
 
 import pyarrow as pa
 
@@ -29,14 +29,24 @@ from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.shared_clients import SharedClients
+from aiorocketmq.spark_connector.session.spark_version import (
+    OLDEST_FOR_STREAM_WRITES,
+    problem_with,
+)
 from aiorocketmq.spark_connector.sink import sink
 from aiorocketmq.spark_connector.sink.encode import encode_items
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
+from aiorocketmq.spark_connector.sink.manifest import Batches
 from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
 from aiorocketmq.spark_connector.sink.sink import RocketMQArrowWriter, Written
 from aiorocketmq.spark_connector.sink.sink_delivery import TooLongError
 from aiorocketmq.spark_connector.sink.sink_options import SinkOptions, parse_sink_options
-from aiorocketmq.spark_connector.sink.staging import StagedTask, StagingError, name_of_rows
+from aiorocketmq.spark_connector.sink.staging import (
+    StagedTask,
+    StagingError,
+    folder_of,
+    name_of_rows,
+)
 
 from ...sim import ManualClock
 from .test_sink import _Masters
@@ -161,6 +171,23 @@ def test_a_write_that_is_done_leaves_no_client_behind(
         writer.commit([Written(1, 1, staged(tmp_path, "U"))])
     assert [client.running for client in world.clients] == [False, False]
     assert world.stored == [b"T"]
+
+
+def test_a_stream_tells_which_run_of_it_has_decided(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    if (problem := problem_with("writing a stream", OLDEST_FOR_STREAM_WRITES)) is not None:
+        pytest.skip(str(problem))
+    from aiorocketmq.spark_connector.sink.stream_sink import RocketMQStreamArrowWriter
+
+    writer = RocketMQStreamArrowWriter(options)
+    for batch in range(2):
+        rows = replace(staged(tmp_path, f"T{batch}", batch=batch), write_id="w")
+        writer.commit([None, Written(1, 1, rows, run="r")], batch)
+    assert world.stored == [b"T0", b"T1"]
+    last = Batches(folder_of(str(tmp_path)) / "w").last()
+    assert last is not None
+    assert last.run == "r"
 
 
 def test_batches_of_a_query_share_a_client(
