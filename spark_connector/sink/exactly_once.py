@@ -75,8 +75,8 @@ def send_batch(
         sender = _Sender(options, instance)
         if manifest is None:
             check_readable(batches.folder(batch), tasks)
-            manifest = sender.decided(batches.producer_id(run), batch, tasks)
-            manifest.query, manifest.run = query, run
+            manifest = sender.decided(batches.producer_id(), batch, tasks)
+            manifest.query = query
             if not batches.decide(manifest):  # somebody was faster
                 return send_batch(
                     options, write_id, batch, tasks, counted=counted, query=query, run=run

@@ -4,7 +4,7 @@ sent, and found again by whoever repeats the batch. Pure but for the folder that
 Numbers and epochs follow from the batch's number alone: batch ``b`` has the epoch ``b + 1`` and
 begins in each queue with the number ``b << 32``. A broker takes the first number of a new epoch
 whatever it is, so nothing has to be remembered from batch to batch but the producer's id, which
-keeps the broker's table short; it is another one for each run of a query.
+keeps the broker's table short; it is another one for what goes on from a copy.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ log: Final = logging.getLogger(__name__)
 
 _NAME: Final = "manifest.json"
 _DONE: Final = "done"
+_PLACE: Final = "place"
+"""Where the decision lies, as it was written: a copy of it lies elsewhere."""
 _VERSION: Final = 1
 _BATCH_BITS: Final = 32
 
@@ -44,9 +46,6 @@ class Manifest(msgspec.Struct, kw_only=True):
     none."""
     files: list[str]
     rows: int
-    run: str | None = None
-    """Of the query that decided it: another one each time that it is started. None: nobody can
-    tell."""
     query: str | None = None
     """In whose ``foreachBatch`` it was written, by the id that its checkpoint keeps; empty: in that
     of none. None: nobody can tell, as an earlier version could not."""
@@ -99,7 +98,10 @@ class Batches:
         """This, unless somebody was faster: whether nobody was. Raises ``StagingError``."""
         folder = self.folder(manifest.batch)
         folder.make()
-        return folder.write_first(_NAME, msgspec.json.encode(manifest))
+        is_first = folder.write_first(_NAME, msgspec.json.encode(manifest))
+        if is_first:
+            folder.write_first(_PLACE, folder.place_of(_NAME).encode())
+        return is_first
 
     def is_done(self, batch: int) -> bool:
         """All its rows are in their topics. Raises ``StagingError``."""
@@ -132,12 +134,16 @@ class Batches:
         known = sorted((int(n) for n in self._folder.names() if n.isdecimal()), reverse=True)
         return next(filter(None, map(self.manifest, known)), None)
 
-    def producer_id(self, run: str | None) -> str:
-        """That of the last batch, if the same run decided it: what goes on from a copy of a
-        checkpoint, or from one that was put back, has other rows under the same numbers. Else a new
-        one, which nobody can guess."""
+    def producer_id(self) -> str:
+        """That of the last batch, unless this is a copy of what was decided, or was put back: who
+        goes on from there has other rows under the same numbers. Else a new one, which nobody can
+        guess. Raises ``StagingError``."""
         last = self.last()
-        return last.producer_id if last is not None and last.run == run else os.urandom(16).hex()
+        if last is not None:
+            folder = self.folder(last.batch)
+            if folder.read(_PLACE) == folder.place_of(_NAME).encode():
+                return last.producer_id
+        return os.urandom(16).hex()
 
 
 def placed_chunks(folder: Folder, manifest: Manifest) -> Iterator[Placed]:

@@ -45,7 +45,6 @@ __all__ = [
     "Written",
     "batch_writer",
     "checked_options",
-    "run_of",
     "staged_tasks",
     "write_rows",
 ]
@@ -155,11 +154,6 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
 def staged_tasks(messages: Iterable[WriterCommitMessage | None]) -> list[StagedTask]:
     """What the chosen attempts have staged, in the order of the tasks."""
     return [each.staged for each in messages if isinstance(each, Written) and each.staged]
-
-
-def run_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
-    """Of the query, as its tasks say."""
-    return next((each.run for each in messages if isinstance(each, Written)), None)
 
 
 def _batch_of(options: SinkOptions) -> int | None:

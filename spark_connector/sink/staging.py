@@ -130,11 +130,14 @@ class Folder:
 
     def write_first(self, name: str, data: bytes) -> bool:
         """Write a small file whole, unless it is there: whether this was the first. On a local file
-        system nobody can come in between; other storage has no way to ask for that, and two
-        drivers at the same moment could both be told so. Raises ``StagingError``."""
+        system it is on the disk then, and nobody can come in between; other storage has no way to
+        ask for that, and two drivers at the same moment could both be told so. Raises
+        ``StagingError``."""
         with _told(f"{self.path}/{name}", "cannot be written"):
             if isinstance(self._filesystem, fs.LocalFileSystem):
-                return _link(Path(self.path) / name, data)
+                is_first = _link(Path(self.path) / name, data)
+                _sync_names(Path(self.path))
+                return is_first
             if self.read(name) is not None:
                 return False
             own = f".{name}.{os.urandom(4).hex()}"
@@ -142,6 +145,16 @@ class Folder:
                 stream.write(data)
             self._filesystem.move(f"{self.path}/{own}", f"{self.path}/{name}")
             return True
+
+    def place_of(self, name: str) -> str:
+        """Of a file in it, another one of each copy, with the same times, too, and under the same
+        name later. Raises ``StagingError``."""
+        path = f"{self.path}/{name}"
+        with _told(path, "cannot be read"):
+            if isinstance(self._filesystem, fs.LocalFileSystem):
+                status = os.stat(path)
+                return f"{path} {status.st_ino} {status.st_ctime_ns}"
+            return f"{path} {self._filesystem.get_file_info(path).mtime_ns}"
 
     def delete(self, name: str) -> None:
         """A file or folder in it, if it is there. Raises ``StagingError``."""
@@ -192,6 +205,19 @@ def _link(path: Path, data: bytes) -> bool:
         return True
     finally:
         own.unlink(missing_ok=True)
+
+
+def _sync_names(folder: Path) -> None:
+    """That of a file in it, and its own below the staging location: a power failure must not take
+    back what rows were sent by. Raises ``OSError``."""
+    if os.name != "posix":
+        return  # no way to ask for it
+    for each in (folder, *folder.parents[:2]):
+        fd = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 @contextlib.contextmanager

@@ -15,15 +15,7 @@ from pyspark.sql.types import StructType
 
 from ...client.errors import ConfigError
 from .exactly_once import send_batch
-from .sink import (
-    BATCH_ID,
-    QUERY_ID,
-    Written,
-    checked_options,
-    run_of,
-    staged_tasks,
-    write_rows,
-)
+from .sink import BATCH_ID, QUERY_ID, Written, checked_options, staged_tasks, write_rows
 from .sink_options import SinkOptions
 
 __all__ = ["RocketMQStreamArrowWriter", "stream_writer"]
@@ -62,8 +54,7 @@ class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
         """What was written is there. What was staged (``guarantee=exactly_once``) is sent now."""
         tasks = staged_tasks(messages)
         if tasks:
-            run = run_of(messages)
-            send_batch(self._options, tasks[0].write_id, batchId, tasks, run=run)
+            send_batch(self._options, tasks[0].write_id, batchId, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing can be taken back: a topic only grows. The dedup ids tell what was written

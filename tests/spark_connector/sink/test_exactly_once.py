@@ -36,7 +36,6 @@ from aiorocketmq.spark_connector.session.spark_version import (
 from aiorocketmq.spark_connector.sink import sink
 from aiorocketmq.spark_connector.sink.encode import encode_items
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
-from aiorocketmq.spark_connector.sink.manifest import Batches
 from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
 from aiorocketmq.spark_connector.sink.sink import RocketMQArrowWriter, Written
 from aiorocketmq.spark_connector.sink.sink_delivery import TooLongError
@@ -44,7 +43,6 @@ from aiorocketmq.spark_connector.sink.sink_options import SinkOptions, parse_sin
 from aiorocketmq.spark_connector.sink.staging import (
     StagedTask,
     StagingError,
-    folder_of,
     name_of_rows,
 )
 
@@ -173,7 +171,7 @@ def test_a_write_that_is_done_leaves_no_client_behind(
     assert world.stored == [b"T"]
 
 
-def test_a_stream_tells_which_run_of_it_has_decided(
+def test_batches_of_a_stream_come_from_one_producer(
     world: World, options: SinkOptions, tmp_path: Path
 ) -> None:
     if (problem := problem_with("writing a stream", OLDEST_FOR_STREAM_WRITES)) is not None:
@@ -183,11 +181,9 @@ def test_a_stream_tells_which_run_of_it_has_decided(
     writer = RocketMQStreamArrowWriter(options)
     for batch in range(2):
         rows = replace(staged(tmp_path, f"T{batch}", batch=batch), write_id="w")
-        writer.commit([None, Written(1, 1, rows, run="r")], batch)
+        writer.commit([None, Written(1, 1, rows)], batch)
     assert world.stored == [b"T0", b"T1"]
-    last = Batches(folder_of(str(tmp_path)) / "w").last()
-    assert last is not None
-    assert last.run == "r"
+    assert len({key.producer for key in world.tables["a"]._runs}) == 1
 
 
 def test_batches_of_a_query_share_a_client(
@@ -298,7 +294,7 @@ def test_a_batch_that_was_half_sent_keeps_its_numbers_in_another_run(
     assert send_batch(options, "w", 1, [staged(tmp_path, "T3", batch=1)], run="2") == 1
     assert send_batch(options, "w", 2, [staged(tmp_path, "T4", batch=2)], run="2") == 1
     assert world.stored == [b"T0", b"T1", b"T3", b"T4"]
-    assert len({key.producer for key in world.tables["a"]._runs}) == 2, "the second run has one"
+    assert len({key.producer for key in world.tables["a"]._runs}) == 1
 
 
 def test_of_two_writes_at_once_with_one_id_one_is_refused(

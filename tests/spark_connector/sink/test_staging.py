@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,22 @@ def stage(location: Path, name: str, *chunks: Chunk) -> StagedRows:
         rows.put(each)
     rows.finish()
     return rows
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no way to sync names")
+def test_a_decision_is_on_the_disk_with_its_name_and_those_of_its_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are sent by it: without it a batch would be decided anew, and sent once more."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    assert batches.decide(
+        Manifest(batch=7, producer_id="p", begun_ms={}, queues={}, files=[], rows=0)
+    )
+    folder = tmp_path / "q" / "7"
+    paths = [folder / "manifest.json", folder, tmp_path / "q", tmp_path]
+    assert synced[: len(paths)] == [path.stat().st_ino for path in paths]
 
 
 @given(some=CHUNKS)
@@ -183,7 +201,7 @@ def test_who_is_second_gets_the_first_decision(tmp_path: Path) -> None:
     assert batches.decide(first)
     assert not batches.decide(second)
     assert batches.manifest(3) == first
-    assert [path.name for path in (tmp_path / "q" / "3").iterdir()] == ["manifest.json"]
+    assert {path.name for path in (tmp_path / "q" / "3").iterdir()} == {"manifest.json", "place"}
 
 
 def test_a_batch_that_is_done_leaves_its_decision_and_nothing_before(tmp_path: Path) -> None:
@@ -191,19 +209,42 @@ def test_a_batch_that_is_done_leaves_its_decision_and_nothing_before(tmp_path: P
     for batch in (1, 2):
         StagedRows(batches.folder(batch), "q", "part-0").finish()
         batches.decide(manifest(batch, "part-0", producer_id=f"p{batch}"))
-    assert batches.producer_id(None) == "p2"
-    assert batches.producer_id("another run") not in ("p1", "p2")
+    assert batches.producer_id() == "p2"
     assert not batches.is_done(2)
     batches.done(2)
     assert batches.is_done(2)
     assert [path.name for path in (tmp_path / "q").iterdir()] == ["2"]
-    assert {path.name for path in (tmp_path / "q" / "2").iterdir()} == {"manifest.json", "done"}
+    names = {path.name for path in (tmp_path / "q" / "2").iterdir()}
+    assert names == {"manifest.json", "place", "done"}
     batches.done(2)
+
+
+def test_who_goes_on_from_a_copy_is_another_producer(tmp_path: Path) -> None:
+    """With the same times, and also where it is put back."""
+
+    def producer_id(name: str) -> str:
+        return Batches(folder_of(str(tmp_path)) / name).producer_id()
+
+    Batches(folder_of(str(tmp_path)) / "q").decide(manifest(3, "part-0"))
+    assert producer_id("q") == "p", "a query that is started again is the same"
+    shutil.copytree(tmp_path / "q", tmp_path / "copy")
+    assert producer_id("copy") != "p"
+    assert producer_id("q") == "p"
+    shutil.rmtree(tmp_path / "q")
+    (tmp_path / "copy").rename(tmp_path / "q")
+    assert producer_id("q") != "p"
+
+
+def test_who_was_killed_before_it_noted_the_place_begins_anew(tmp_path: Path) -> None:
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    batches.decide(manifest(3, "part-0"))
+    batches.folder(3).delete("place")
+    assert batches.producer_id() != "p"
 
 
 def test_ids_of_producers_cannot_be_guessed(tmp_path: Path) -> None:
     batches = Batches(folder_of(str(tmp_path)) / "q")
-    one, other = batches.producer_id(None), batches.producer_id(None)
+    one, other = batches.producer_id(), batches.producer_id()
     assert one != other
     assert len(one) == 32
 
@@ -230,7 +271,7 @@ def test_half_a_decision_is_none_on_any_storage(
     assert batches.decide(manifest(3, "part-0"))
     assert not batches.decide(manifest(3, "part-9"))
     assert batches.manifest(3) == manifest(3, "part-0")
-    assert batches.producer_id(None) == "p"
+    assert batches.producer_id() == "p"
 
 
 def test_a_decision_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
