@@ -63,7 +63,8 @@ def test_a_write_stages_its_rows_and_every_row_comes_once(
     assert Counter(int(message.body) for message in found) == Counter(range(ROWS))
     assert len({message.queue_id for message in found}) == QUEUES
     assert SPARK_DEDUP_ID not in found[0].properties
-    assert {path.name for path in (staging / "w1" / "0").iterdir()} == {"manifest.json", "done"}
+    names = {path.name for path in (staging / "w1" / "0").iterdir()}
+    assert names == {"manifest.json", "place", "done"}
     write(numbers(spark), shared, with_queues, **GUARANTEE, stagingLocation=staging, writeId="w1")
     assert stored(shared, with_queues) == ROWS
 
