@@ -44,6 +44,8 @@ class Buffers:
         self._clock = clock
         self._outages = Outages(clock)
         self._judging = False
+        self._given_up = 0
+        """Bytes, by the last time that ``keep_house`` looked."""
 
     def hold(self, connection: Buffered, size: int) -> None:
         """The connection holds so many bytes now, 0 when it has ended."""
@@ -72,10 +74,12 @@ class Buffers:
                 connection.cut(reason)
 
     async def keep_house(self) -> None:
-        """Once a second: decide, and give memory back to the system when much less is held than
-        before."""
-        self.judge()
-        if (given_up := self._budget.take_peak()) and await asyncio.to_thread(give_back):
+        """Once a second: give memory back to the system when much less is held than before, and
+        decide. Whoever is cut does not count any more, and lets its memory go when its connection
+        has ended: what is seen now is given back by the next time."""
+        given_up, self._given_up = self._given_up, self._budget.take_peak()
+        if given_up and await asyncio.to_thread(give_back):
             log.info(
                 "memory given back to the system bytes=%d held=%d", given_up, self._budget.total
             )
+        self.judge()

@@ -164,6 +164,10 @@ def test_memory_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None
             transport.unread = 0
             connection.check(2.0)
         await world.buffers.keep_house()
+        assert given_back == [], "who was cut a moment ago has not let go of it yet"
+        await world.buffers.keep_house()
+        assert given_back == [1]
+        await world.buffers.keep_house()
         assert given_back == [1]
 
     play(scene)
