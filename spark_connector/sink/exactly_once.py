@@ -47,7 +47,8 @@ def send_batch(
     then it may be called again, with whatever the tasks have staged by then.
 
     ``counted``: it is one of several, whose number says that it is the same again. ``query``: who
-    counts, as ``Manifest`` has it. ``run``: of the query, likewise.
+    counts, as ``Manifest`` has it. ``run``: of the query, in whose ``foreachBatch`` it is written;
+    None: nobody can tell.
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
     manifest, last = batches.manifest(batch), batches.last()
