@@ -277,6 +277,7 @@ class MessageStore:
                 self._ends.path,
             )
         self._queues.load(known.queue_file_size if known is not None else 0)
+        once = known
         if known is not None and not known.belongs_to(self._checkpoint):
             known = None
         opening = None if self.raft is None else MemberOpening(self._files, self.raft, self.config)
@@ -293,7 +294,7 @@ class MessageStore:
         )
         recovery.look()
         if opening is None or opening.converts:
-            check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
+            check_claims(self._log.files, self._queues, self._checkpoint, once, clean=clean)
         self._index.load()
         if self.config.message_index_enable:
             self._index.compare(

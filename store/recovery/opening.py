@@ -23,6 +23,7 @@ from ..disk.system_disk import SystemDisk
 from ..log.commit_log import CommitLog
 from ..model.errors import MissingFileError, StoreFileError, translated
 from ..queues.consume_queues import ConsumeQueues
+from ..queues.queue_ends import KnownEnds
 
 log: Final = logging.getLogger(__name__)
 
@@ -117,13 +118,21 @@ def _claims_nothing_from(checkpoint: Checkpoint, phy_offset: int) -> bool:
 
 
 def check_claims(
-    files: MappedFileQueue, queues: ConsumeQueues, checkpoint: Checkpoint, *, clean: bool
+    files: MappedFileQueue,
+    queues: ConsumeQueues,
+    checkpoint: Checkpoint,
+    known: KnownEnds | None,
+    *,
+    clean: bool,
 ) -> None:
-    """The commit log does not end in front of what is known to have been on the disk. Raises
-    StoreFileError."""
+    """The commit log does not end in front of what is known to have been on the disk. Where the
+    checkpoint tells nothing, ``known`` does, which has a checksum, unlike the queues; unless a
+    broker of the original has worked here since. Raises StoreFileError."""
     safe, end = checkpoint.safe_phy_offset, files.end
     if safe is not None:
         claimed, who = safe, "the checkpoint"
+    elif known is not None and checkpoint.physic_msg_timestamp <= known.timestamps[0]:
+        claimed, who = known.safe_phy_offset, "queueends"
     elif clean or (not end and checkpoint.logics_msg_timestamp > 0):
         claimed = max((queue.end_phy_offset() for queue in queues.all()), default=0)
         who = "its consume queues"

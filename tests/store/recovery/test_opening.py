@@ -209,7 +209,20 @@ def test_a_missing_commit_log_is_refused(tmp_path: Path) -> None:
     # The checkpoint of the original has no position: then the queues tell.
     path = tmp_path / "checkpoint"
     path.write_bytes(path.read_bytes()[:40] + bytes(4056))
+    refused(tmp_path, "there is no commit log, but queueends knew it")
+    (tmp_path / "queueends").unlink()
     refused(tmp_path, "there is no commit log, but its consume queues knew it")
+
+
+def test_a_damaged_queue_claims_nothing_when_the_checkpoint_is_lost(tmp_path: Path) -> None:
+    bodies = filled(tmp_path, clean=True)
+    (tmp_path / "checkpoint").unlink()
+    queue = max((tmp_path / "consumequeue").glob("*/*/*"))
+    content = queue.read_bytes().rstrip(b"\0")
+    queue.write_bytes((content[:-20] + b"\0\1" * 10).ljust(queue.stat().st_size, b"\0"))
+    store = open_store(tmp_path)
+    assert bodies_of(store) == bodies
+    store.close()
 
 
 @pytest.mark.parametrize("lost", ["first", "last", "all"])
