@@ -19,6 +19,8 @@ cluster that nobody uses.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is
-written as a whole; bits are flipped in bodies only, at one replica of several; a group's machines
-keep their power (``tests/fault/test_member_power.py``); nobody measures memory but what ports hold.
+written as a whole; bits are flipped in bodies only, at one replica of several; of the files that a
+start makes again from the log at most two are damaged at a time, and those of the index never
+(``tests/fault/test_derived_files.py``); a group's machines keep their power
+(``tests/fault/test_member_power.py``); nobody measures memory but what ports hold.
 """

@@ -22,7 +22,6 @@ from .world import World
 
 MOVED = "m"
 """A group that only the administrator moves."""
-BETWEEN_S = 1.5
 Send = Callable[[Producer, str], Awaitable[None]]
 
 
@@ -43,7 +42,7 @@ class Administrator:
         producer = Producer("ap", retries=0, **options | {"instance_name": "ap"})
         async with admin, producer:
             while not self._journal.done:
-                await asyncio.sleep(random.expovariate(1 / BETWEEN_S))
+                await asyncio.sleep(random.expovariate(1 / self._habits.chores_s))
                 try:
                     await self._do(one_of(self._habits.chores, random), admin, producer)
                 except RocketMQError as error:
@@ -70,6 +69,8 @@ class Administrator:
                 await self._set_group(admin, name)
             case "ungroup" if groups:
                 await self._delete_group(admin, random.choice(groups))
+            case "limit":
+                await self._limit_bodies(admin)
             case "reset":
                 await admin.reset_offsets("g", TOPIC, 0)
             case "move":
@@ -124,6 +125,18 @@ class Administrator:
         await self._each(
             "groups", group, None, lambda at: admin.delete_subscription_group(at, group)
         )
+
+    async def _limit_bodies(self, admin: Admin) -> None:
+        """Until the broker is started again. What waits there and is longer than that comes nowhere
+        but to the dead letters."""
+        random, masters = self._world.random, sorted(self._world.masters().items())
+        if not masters:
+            return
+        _, machine = random.choice(masters)
+        limit = random.randint(100, 100 + self._habits.filling)
+        self._journal.limit = min(self._journal.limit, limit)
+        await admin.update_broker_config(f"{machine.host}:10911", {"maxMessageSize": str(limit)})
+        self._world.note(f"{machine.name} takes bodies of {limit} bytes at most")
 
     async def _move(self, admin: Admin) -> None:
         """Behind a message that is there for certain. (By its address: a slave takes offsets, too,

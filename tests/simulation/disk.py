@@ -15,10 +15,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from aiorocketmq.store.model.errors import translated_sync
 
 from ..store.memory_disk import Content, MemoryDisk, folder_of
 
@@ -28,6 +31,8 @@ CALLS = (
     "make_directories", "sync_directory", "touch",
 )  # fmt: skip
 """Those that may fail."""
+WAYS = ("gone", "cut", "zeros", "other bytes")
+"""In which a file is not what it was: as a whole, or from some place on."""
 LOSES_WHAT_IT_HAD = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """With these the kernel gives up what it should have written; with others it has not begun."""
 
@@ -57,7 +62,8 @@ class SimulatedDisk(MemoryDisk):
             return result
         if call == "sync" and number in LOSES_WHAT_IT_HAD:
             self._forget_dirty(self._open[args[0]][0])
-        raise OSError(number, os.strerror(number))
+        with translated_sync(args[0]) if call == "sync_directory" else nullcontext():
+            raise OSError(number, os.strerror(number))
 
     def _forget_dirty(self, content: Content) -> None:
         written, synced = bytes(content), content.durable or b""
@@ -109,13 +115,33 @@ class SimulatedDisk(MemoryDisk):
     def flip(self, path: str, at: int, bit: int) -> bool:
         """A bit of what was synced is another one. False: it was not."""
         content = self.files[path]
-        synced = bytearray(content.durable or b"")
+        synced = content.durable or b""
         if at >= len(synced) or synced[at] != content[at]:
             return False
-        content[at] ^= 1 << bit
-        synced[at] ^= 1 << bit
-        content.durable = bytes(synced)
+        self.put(path, at, bytes([content[at] ^ 1 << bit]))
         return True
+
+    def put(self, path: str, at: int, data: bytes) -> None:
+        """A file has other bytes there, and so has the disk as far as it has any."""
+        content = self.files[path]
+        synced = bytearray(content.durable or b"")
+        content[at : at + len(data)] = data
+        synced[at : at + len(data)] = data[: max(0, len(synced) - at)]
+        content.durable = bytes(synced)
+
+    def spoil(self, path: str, random: Random) -> str:
+        """A file is not what it was, in one of ``WAYS``. Says how."""
+        content, way = self.files[path], random.choice(WAYS)
+        at = random.randrange(len(content) + 1)
+        left, rest = content[:at], len(content) - at
+        if way == "gone":
+            self.delete(path)
+            return way
+        if way != "cut":
+            left += bytes(rest) if way == "zeros" else random.randbytes(rest)
+        content[:] = left
+        content.durable, content.forgotten = left, {}
+        return f"{way} from {at} on"
 
     def copy(self) -> SimulatedDisk:
         other = super().copy()

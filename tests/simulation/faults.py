@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from aiorocketmq.remoting.protocol.message.topic_names import SYSTEM_TOPICS
 from aiorocketmq.store.message_store import MessageStore
 
-from .disk import SimulatedDisk
+from .disk import SECTOR, SimulatedDisk
 from .habits import STEPS
 from .invariants import STOPS_S
 from .journal import TOPIC
@@ -25,6 +25,11 @@ VOTES_S = 60.0
 ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
 SCARCE = 0.87
 """So much of a disk is used when the oldest files go whatever their age, and messages are taken."""
+DERIVED = {"consumequeue", "queueends", "checkpoint"}
+"""Consume queues, and what tells a start how far they go."""
+ENOUGH = 6
+"""Of these files: two or more are those of queues, and left alone."""
+NAME_SERVERS = ("namesrv1", "namesrv2")
 TAKES_SPACE = ("open", "resize", "append", "allocate", "make_directories", "table")
 
 
@@ -51,7 +56,7 @@ class Faults:
             case "client" | "stall" if kind == "client" or random.random() < 0.5:
                 victim: object = random.choice(CLIENTS)
             case "namesrv":
-                victim = random.choice(["namesrv1", "namesrv2"])
+                victim = random.choice(NAME_SERVERS)
             case "far" | "slow" | "role" | "disk" | "drop":
                 victim = kind
             case _:
@@ -228,7 +233,7 @@ class Faults:
         self.world.network.read_on(machine.host)
 
     async def _drop(self, machine: Machine, _lasts: float) -> None:
-        other = self.world.random.choice([*CLIENTS, *self.brokers])
+        other = self.world.random.choice([*CLIENTS, *self.brokers, *NAME_SERVERS])
         self.world.note(f"connections of {other} and {machine.name} are lost")
         self.world.network.drop(machine.host, self.world.machines[other].host)
 
@@ -275,14 +280,31 @@ class Faults:
     async def _trouble(
         self, machine: Machine, lasts: float, trouble: Callable[[str], int | None]
     ) -> None:
-        """Whoever sees to it starts the broker again afterwards: one whose disk failed refuses
-        messages until then."""
+        """Whoever sees to it starts a broker again of whose disk a sync has failed: it refuses
+        messages until then. What was short of something goes on by itself."""
         begin, since = self.world.doubts(machine), self.world.loop.now
-        machine.disk_trouble = trouble
+        machine.disk_trouble, machine.sync_failed = trouble, False
         await asyncio.sleep(lasts)
         machine.disk_trouble = None
         self.world.doubts(machine, begin, since=since)
-        await self._stop(machine, 0.0)
+        if machine.sync_failed:
+            await self._stop(machine, 0.0)
+
+    async def _derived(self, machine: Machine, lasts: float) -> None:
+        """One or two files that a start makes again from the log are not what they were when a
+        broker is back. (Of the index it tells what it sees, and leaves it to ``mqstore rebuild``;
+        where no queue is left whose files are as long as configured, it asks.)"""
+        random = self.world.random
+        if random.random() < 0.5:
+            machine.kill()
+        elif not await machine.stop(STOPS_S):
+            machine.ended.append(TimeoutError("it was told to stop and goes on"))
+        files = sorted(each for each in machine.disk.files if DERIVED & set(Path(each).parts))
+        if len(files) >= ENOUGH:
+            for path in random.sample(files, random.choice([1, 2])):
+                self.world.note(f"{path} is {machine.disk.spoil(path, random)}")
+        await asyncio.sleep(lasts)
+        machine.start()
 
     async def _flip(self, machine: Machine, lasts: float) -> None:
         """A replica has other bits in a body, or in bodies side by side, when it comes back. (Of
@@ -313,6 +335,28 @@ class Faults:
         machine.start()
         if random.random() < 0.3:  # while it mends that
             await self._at_step(machine, lasts, self.steps, power=self.power)
+
+    async def _sectors(self, machine: Machine, lasts: float) -> None:
+        """A slave has zeros where its log had something, up to a whole file of it, when it comes
+        back; its master has that."""
+        broker, random = machine.broker, self.world.random
+        if broker is None or broker.group is not None or broker.identity().broker_id == 0:
+            return
+        end = broker.store.max_phy_offset
+        files = sorted(path for path in machine.disk.files if _begins_at(path) < end)
+        if not files:
+            return
+        machine.kill()
+        path = random.choice(files)
+        begin, content = _begins_at(path), machine.disk.files[path]
+        at = random.randrange(len(content)) // SECTOR * SECTOR
+        at, size = random.choice([(at, SECTOR), (at, 4 * SECTOR), (0, len(content))])
+        size = min(size, end - begin - at, len(content) - at)
+        if size > 0 and self._another_has(machine, begin + at, content[at : at + size]):
+            machine.disk.put(path, at, bytes(size))
+            self.world.note(f"{size} bytes from {begin + at} on are zeros at {machine.name}")
+        await asyncio.sleep(lasts)
+        machine.start()
 
     def _is_told(self, machine: Machine) -> bool:
         """It is a master, and its slave tells it what it has."""

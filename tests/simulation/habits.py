@@ -29,6 +29,8 @@ FAULTS = {
     "role": 3,
     "disk": 1,
     "flip": 2,
+    "derived": 2,
+    "sectors": 2,
 }
 """Faults, and how often one is drawn compared with the others."""
 SENDS = {"one": 8, "list": 2, "keyed": 4, "delayed": 3, "transaction": 4}
@@ -42,6 +44,7 @@ CHORES = {
     "ungroup": 1,
     "move": 4,
     "reset": 1,
+    "limit": 1,
     "look": 1,
 }
 """What an administrator does next."""
@@ -74,6 +77,8 @@ class Habits(NamedTuple):
     """Of clocks, in seconds per second."""
     pace_s: float
     """Between messages."""
+    chores_s: float
+    """Between what the administrator does."""
     filling: int
     """Bodies are longer than they need be by up to so many bytes."""
     refused: float
@@ -100,6 +105,7 @@ def habits(random: Random) -> Habits:
         latency_s=random.choice([0.0002, 0.0002, 0.01]),
         drift=random.choice([0.0, 0.001, 0.02]),
         pace_s=random.choice([0.15, 0.3, 0.6]),
+        chores_s=random.choice([0.3, 1.5]),
         filling=random.choice([0, 0, 300, 1500]),
         refused=random.choice([0.0, 0.1, 0.4]),
         handling_s=random.choice([0.0, 0.0, 0.05, 0.5]),

@@ -225,9 +225,8 @@ def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[s
                 f"there is {there.get(place)!r}"
             )
     bodies = set(there.values())
-    for body in journal.promised if not world.expired else ():
-        if body not in bodies:
-            yield f"lost: {body!r} was acknowledged or committed and never came to its queue"
+    for body in sorted(journal.awaited() - bodies) if not world.expired else ():
+        yield f"lost: {body!r} was acknowledged or committed and never came to its queue"
     for body, state in journal.decided.items():
         if state is TransactionState.ROLLBACK and body in bodies:
             yield f"rolled back, and there: {body!r}"

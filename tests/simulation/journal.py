@@ -90,6 +90,9 @@ class Journal:
         """Topics that somebody has begun to delete."""
         self.told = Told()
         self.commits = Commits()
+        self.limit = 1 << 30
+        """The least that somebody has told a broker to take in a body. What is longer, and had to
+        wait, may be a dead letter."""
         self.done = False
         """All was sent."""
 
@@ -99,8 +102,12 @@ class Journal:
         return {
             each.body
             for each in self.delivered
-            if each.group == group and (each.consumed or expires)
+            if each.group == group and (each.consumed or expires or len(each.body) > self.limit)
         }
+
+    def awaited(self) -> set[bytes]:
+        """What was promised, and no limit keeps from its queue."""
+        return {body for body in self.promised if len(body) <= self.limit}
 
     def kept(self) -> list[str]:
         """Topics whose messages must be there."""

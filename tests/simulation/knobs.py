@@ -91,6 +91,7 @@ SETTINGS = (
     Setting("store", "flush_consume_queue_thorough_interval", (500, 5000)),
     Setting("store", "flush_delay_offset_interval", (100,)),
     Setting("store", "clean_resource_interval", (300, 1000)),
+    Setting("store", "sync_flush_timeout", (30, 300)),
     Setting("broker", "flush_consumer_offset_interval", (100,)),
     Setting("broker", "transaction_time_out", (500,)),
     Setting("broker", "transaction_check_interval", (300, 1000)),

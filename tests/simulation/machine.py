@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import PurePosixPath
@@ -18,6 +19,8 @@ from .loop import Process, SimulatedClock
 if TYPE_CHECKING:
     from .world import World
 
+SHORT = (errno.EMFILE, errno.EINTR)
+"""A sync that ends with these has not begun."""
 LOG_FOLDERS = ("commitlog", "data")
 """Of a broker, of a member of a group."""
 
@@ -48,6 +51,8 @@ class Machine:
         """How programs ended that nobody ended: none should."""
         self.disk_trouble: Callable[[str], int | None] | None = None
         """The errno with which a call of the disk ends."""
+        self.sync_failed = False
+        """With its disk's last trouble: the system may have thrown away what it should write."""
         self.buffers: Buffers | None = None
         """Of its program's ports."""
         self.left: list[str] = []
@@ -87,15 +92,19 @@ class Machine:
                 self._then()
 
     def call_ends_with(self, call: str) -> int | None:
-        return None if self.disk_trouble is None else self.disk_trouble(call)
+        number = None if self.disk_trouble is None else self.disk_trouble(call)
+        if call in ("sync", "sync_directory") and number is not None and number not in SHORT:
+            self.sync_failed = True
+        return number
 
     def _has_ended(self, process: Process, done: asyncio.Future[None]) -> None:
-        """By itself: a program may, whose disk is in trouble; somebody starts it again."""
+        """By itself: a program may whose disk is in trouble while it opens what it has; somebody
+        starts it again."""
         if process is not self.process:
             return
         error = None if done.cancelled() else done.exception()
         self.world.note(f"{self.name} ends by itself: {error!r}")
-        if self.disk_trouble is None:
+        if self.disk_trouble is None or self.broker is not None:
             self.ended.append(error)
         self.kill()
 

@@ -69,6 +69,14 @@ def served(case: Case) -> Iterator[str]:
         yield f"nobody serves {name}"
 
 
+def takes(case: Case) -> Iterator[str]:
+    """Whatever a disk was short of, nobody has to start a broker again for it."""
+    for name, master in case.masters():
+        assert master.broker is not None
+        if (trouble := master.broker.store.trouble) is not None:
+            yield f"{name} takes no messages: {trouble}"
+
+
 def logs(case: Case) -> Iterator[str]:
     for _, master in case.masters():
         yield from other_logs(case.world, master)
@@ -120,7 +128,7 @@ def came(case: Case) -> Iterator[str]:
     for name, master in case.masters():
         assert master.broker is not None
         bodies |= set(stored(master.broker.store, name, topics).values())
-    for body in case.journal.promised.keys() - bodies:
+    for body in sorted(case.journal.awaited() - bodies):
         yield f"{body!r} was acknowledged or committed and has not come to its queue"
 
 
@@ -176,6 +184,7 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (9, note),
     (10, routes),
     (15, files),
+    (20, takes),
     (35, tables),
     (42, note),
     (50, offset_files),
