@@ -420,6 +420,18 @@ def test_a_change_that_cannot_be_put_is_said(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+def test_no_limit_on_messages_keeps_a_change_from_the_log(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        store = sim.broker.store
+        leader = Tables(store, sim.clock, leads=True)
+        store.config.max_message_size = 100
+        store.reconfigure()
+        change(leader, "topic", "A", 1)
+        assert store.max_offset(TopicName.SELF_TEST, QUEUE_ID) == 1
+
+    play(tmp_path, test)
+
+
 def test_who_leads_no_more_promises_nothing(tmp_path: Path) -> None:
     async def test(sim: SimBroker) -> None:
         leader = Tables(sim.broker.store, sim.clock, leads=True)
