@@ -27,10 +27,10 @@ from ..store.memory_disk import Content, MemoryDisk, folder_of
 
 SECTOR = 512
 CALLS = (
-    "open", "resize", "write", "append", "allocate", "sync", "replace", "delete", "delete_tree",
-    "make_directories", "sync_directory", "touch",
+    "create", "open", "resize", "write", "append", "allocate", "sync", "replace", "delete",
+    "delete_tree", "make_directories", "sync_directory", "touch",
 )  # fmt: skip
-"""Those that may fail."""
+"""Those that may fail; ``create`` is to open a file that is not there yet."""
 WAYS = ("gone", "cut", "zeros", "other bytes")
 """In which a file is not what it was: as a whole, or from some place on."""
 LOSES_WHAT_IT_HAD = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
@@ -49,13 +49,16 @@ class SimulatedDisk(MemoryDisk):
         self.trouble: Callable[[str], int | None] = lambda _call: None
         """The errno of a call that fails."""
         self.reached: Callable[[str], None] = lambda _step: None
-        for call in CALLS:
+        for call in CALLS[1:]:
             setattr(self, call, partial(self._tried, call, getattr(self, call)))
 
     def _tried(self, call: str, real: Callable[..., Any], *args: Any) -> Any:
         if call == "sync":
             self.reached("unsynced")
-        number = self.trouble(call)
+        is_new = (
+            call == "open" and args[1] in ("make", "replace") and str(args[0]) not in self.files
+        )
+        number = self.trouble("create" if is_new else call)
         if number is None:
             result = real(*args)
             self.reached(f"disk {call}")

@@ -11,7 +11,7 @@ from typing import Any
 from aiorocketmq.remoting.protocol.message.topic_names import SYSTEM_TOPICS
 from aiorocketmq.store.message_store import MessageStore
 
-from .disk import SECTOR, SimulatedDisk
+from .disk import CALLS, SECTOR, SimulatedDisk
 from .habits import STEPS
 from .invariants import STOPS_S
 from .journal import TOPIC
@@ -23,6 +23,7 @@ from .world import World
 VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""
 ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
+FULL_S = 5.0
 SCARCE = 0.87
 """So much of a disk is used when the oldest files go whatever their age, and messages are taken."""
 DERIVED = {"consumequeue", "queueends", "checkpoint"}
@@ -30,7 +31,7 @@ DERIVED = {"consumequeue", "queueends", "checkpoint"}
 ENOUGH = 6
 """Of these files: two or more are those of queues, and left alone."""
 NAME_SERVERS = ("namesrv1", "namesrv2")
-TAKES_SPACE = ("open", "resize", "append", "allocate", "make_directories", "table")
+TAKES_SPACE = ("create", "resize", "append", "allocate", "make_directories", "table")
 
 
 class Faults:
@@ -252,15 +253,18 @@ class Faults:
         machine.clock.ahead_s = ahead
 
     async def _errno(self, machine: Machine, lasts: float) -> None:
-        """Any call may fail, in any way."""
+        """Any call may fail, in any way; or only one of them."""
         random = self.world.random
         number, often = random.choice(ERRNOS), random.choice([0.05, 0.3, 1.0])
+        calls = random.choice([(*CALLS, "table"), (random.choice(CALLS),)])
         self.world.note(
-            f"{often:.0%} of the calls of {machine.name}'s disk end with "
+            f"{often:.0%} of the calls of {machine.name}'s disk ({calls[0]} ...) end with "
             f"{errno.errorcode[number]} for {lasts:.1f} s"
         )
         await self._trouble(
-            machine, lasts, lambda _call: number if random.random() < often else None
+            machine,
+            lasts,
+            lambda call: number if call in calls and random.random() < often else None,
         )
 
     async def _scarce(self, machine: Machine, lasts: float) -> None:
@@ -272,10 +276,12 @@ class Faults:
         machine.disk.used = 0.1
 
     async def _full(self, machine: Machine, lasts: float) -> None:
+        """For seconds: somebody has to make room. Where files are not written in place (copy on
+        write) no write has any."""
+        lasts += self.world.random.uniform(0, FULL_S)
+        calls = self.world.random.choice([TAKES_SPACE, (*TAKES_SPACE, "write")])
         self.world.note(f"the disk of {machine.name} is full for {lasts:.1f} s")
-        await self._trouble(
-            machine, lasts, lambda call: errno.ENOSPC if call in TAKES_SPACE else None
-        )
+        await self._trouble(machine, lasts, lambda call: errno.ENOSPC if call in calls else None)
 
     async def _trouble(
         self, machine: Machine, lasts: float, trouble: Callable[[str], int | None]

@@ -22,7 +22,7 @@ FAULTS = {
     "stall": 2,
     "slow": 2,
     "errno": 2,
-    "full": 1,
+    "full": 2,
     "scarce": 2,
     "clock": 2,
     "namesrv": 1,
