@@ -207,18 +207,33 @@ class TransactionCheck:
         counts.
         """
         newest: dict[Transaction, int] = {}
-        number = self._halves.front
+        copies, number = self._halves.copies, self._halves.front
         while (number := self._halves.next_undecided(number)) < end and len(newest) < MAX_KEYS:
             found = self._log.half(number)
             if found is not None:
-                half = found[0]
-                transaction, facts = transaction_of(half), facts_of(half)
-                if facts.check_times or facts.prepared_offset is not None:
-                    self._halves.copies[transaction] = number
+                transaction = transaction_of(found[0])
+                if _is_copy(found[0]):
+                    copies[transaction] = number
                     if (earlier := newest.get(transaction)) is not None:
                         self._one_transaction(earlier, number)
                 newest[transaction] = number
             number += 1
+            await self._pause()
+        alone = {each: number for each, number in newest.items() if each not in copies}
+        await self._find_decided_copies(alone, end)
+
+    async def _find_decided_copies(self, alone: dict[Transaction, int], end: int) -> None:
+        """Nor is a transaction decided once more of which a copy was, where the progress is older
+        than the copy: the broker that put it is gone, and had not told this one."""
+        for number in range(min(alone.values(), default=end), end):
+            if self._halves.state(number) != ENDED:
+                continue
+            found = self._log.half(number)
+            if found is not None and _is_copy(found[0]):
+                earlier = alone.pop(transaction_of(found[0]), None)
+                if earlier is not None and not self._halves.is_decided(earlier):
+                    self._log.put_op(earlier, self._clock.time_ms())
+                    self._halves.ended(earlier)  # whether that could be noted or not
             await self._pause()
 
     def _one_transaction(self, earlier: int, copy: int) -> None:
@@ -415,3 +430,8 @@ class TransactionCheck:
             level=logging.ERROR,
         )
         return False
+
+
+def _is_copy(half: MessageExt) -> bool:
+    facts = facts_of(half)
+    return bool(facts.check_times) or facts.prepared_offset is not None

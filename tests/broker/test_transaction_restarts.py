@@ -91,6 +91,31 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
     replay(tmp_path, before, after, at_last)
 
 
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+def test_what_a_copy_decided_is_decided_for_a_master_that_was_told_no_progress(
+    tmp_path: Path, decision: int
+) -> None:
+    """The last one was lost, with its disk, after it had asked about the copy."""
+    sent: list[SendMessageResponse] = []
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client, key="A"))
+        await checked(world)
+        [(request, _)] = asked(client)
+        (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, decision))).check()
+        await half(world, client, key="B")
+        at_once(world.broker.state.offsets.remove_group(GROUP))
+        await world.broker.tables.save_offsets()
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        await end(client, sent[0], COMMIT)  # said again, as no answer came
+        await checked(world, 200)
+        assert [message.msg_id for _, message in asked(client)] == ["B"]
+        assert len(stored(world, "T", 1)) == (decision == COMMIT)
+
+    replay(tmp_path, before, after)
+
+
 @pytest.mark.parametrize("rounds", [0, 1])
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("gone", [(HALF,), (OP,), (HALF, OP)])
