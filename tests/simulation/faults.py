@@ -11,12 +11,14 @@ from typing import Any
 from aiorocketmq.remoting.protocol.message.topic_names import SYSTEM_TOPICS
 from aiorocketmq.store.message_store import MessageStore
 
+from .copies import other_logs, others_of
 from .disk import CALLS, SECTOR, SimulatedDisk
 from .habits import STEPS
 from .invariants import STOPS_S
 from .journal import TOPIC
 from .machine import LOG_FOLDERS, Machine
 from .reads import stored
+from .tables import moved_differ, tables_differ
 from .workload import CLIENTS
 from .world import World
 
@@ -24,6 +26,8 @@ VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""
 ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
 FULL_S = 5.0
+IN_STEP_S = 20.0
+"""So long somebody waits for a slave that has everything, tables too."""
 SCARCE = 0.87
 """So much of a disk is used when the oldest files go whatever their age, and messages are taken."""
 DERIVED = {"consumequeue", "queueends", "checkpoint"}
@@ -66,7 +70,7 @@ class Faults:
         places = {victim, machine.name} if kind == "disk" else {victim}
         if kind == "namesrv":  # a client does not start where none answers
             places = {kind}
-        elif kind in ("all", "relay"):
+        elif kind in ("all", "relay", "promote"):
             places = set(self.brokers)
         if places & self._busy:
             return None
@@ -398,6 +402,44 @@ class Faults:
         until = self.world.loop.now + VOTES_S
         while not _votes(machine) and self.world.loop.now < until:
             await asyncio.sleep(0.1)
+
+    async def _promote(self, machine: Machine, lasts: float) -> None:
+        """A master is lost with its disk, and somebody makes its slave the master; it comes back as
+        a slave, with an empty disk (docs/operations.md). Such a slave has what it has heard by
+        then: it is lost when that is everything."""
+        until = self.world.loop.now + IN_STEP_S
+        while (pair := self._in_step(machine.broker_name)) is None:
+            await asyncio.sleep(0.1)
+            if self.world.loop.now > until:
+                return
+        master, slave = pair
+        master.kill()
+        self._lose_disk(master)
+        if not await slave.stop(STOPS_S):
+            slave.ended.append(TimeoutError("it was told to stop and goes on"))
+        master.role, slave.role = slave.role, master.role
+        self.world.note(f"{slave.name} is made the master")
+        slave.start()
+        await asyncio.sleep(lasts)
+        master.start()
+
+    def _in_step(self, broker_name: str) -> tuple[Machine, Machine] | None:
+        """A master and its slave, which has all that it has."""
+        world, master = self.world, self.world.masters().get(broker_name)
+        if master is None or master.broker is None or broker_name in world.expired:
+            return None
+        others = list(others_of(world, master))
+        if master.broker.group is not None or not others:
+            return None
+        slave, broker = others[0]
+        differ = [
+            other_logs(world, master),
+            tables_differ(world, master),
+            moved_differ(world, master),
+        ]
+        if master.process is None or slave.process is None or broker.store.damage.places:
+            return None
+        return None if any(map(any, differ)) else (master, slave)
 
     def _is_whole(self) -> bool:
         """All members have what they ever acknowledged."""

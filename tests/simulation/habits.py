@@ -28,6 +28,7 @@ FAULTS = {
     "namesrv": 1,
     "role": 3,
     "disk": 1,
+    "promote": 1,
     "flip": 2,
     "derived": 2,
     "sectors": 2,

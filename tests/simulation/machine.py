@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.transport.buffers import Buffers
+from aiorocketmq.store.model.config import BrokerRole
 
 from .disk import SimulatedDisk
 from .loop import Process, SimulatedClock
@@ -36,6 +37,8 @@ class Machine:
         self.clock = SimulatedClock(world.loop)
         self.process: Process | None = None
         self.broker_name = ""
+        self.role = (0, BrokerRole.ASYNC_MASTER)
+        """The ``brokerId`` that its broker is started with, and what it is then."""
         self.broker: Broker | None = None
         self.name_server: NameServer | None = None
         self.damaged: dict[int, int] = {}

@@ -114,6 +114,14 @@ def _moved(broker: Broker) -> dict[int, int]:
     return dict(broker.state.offsets.queues(MOVED, TOPIC))
 
 
+def moved_differ(world: World, master: Machine) -> Iterator[str]:
+    """Slaves know how far the group was moved that an administrator moves."""
+    assert master.broker is not None
+    for machine, broker in others_of(world, master):
+        if _moved(broker) != _moved(master.broker):
+            yield f"{machine.name} has {_moved(broker)}, {master.name} {_moved(master.broker)}"
+
+
 def value_at(broker: Broker, entry: Entry) -> Value:
     """What it has in memory."""
     if entry.table == "topics":

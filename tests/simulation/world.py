@@ -39,7 +39,7 @@ from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.log.damage import DamagedRecords
 from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.log.entry_log import DledgerLog
-from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
 from aiorocketmq.store.services import cleaning, indexing_service, scrub
 
@@ -151,14 +151,16 @@ class World:
         broker_name: str,
         *,
         broker_id: int = 0,
+        broker_role: BrokerRole = BrokerRole.ASYNC_MASTER,
         **store: Any,
     ) -> Machine:
         """``store``: of its MessageStoreConfig."""
         machine, root = self.machine(name, host), self.folder / name
         told = {part: self.settings.get(part, {}) for part in ("broker", "store", "group")}
-        machine.broker_name = broker_name
+        machine.broker_name, machine.role = broker_name, (broker_id, broker_role)
 
         async def main() -> None:
+            broker_id, broker_role = machine.role
             settings = BrokerSettings(
                 BrokerConfig(
                     broker_name=broker_name,
@@ -174,6 +176,7 @@ class World:
                 BrokerServerConfig(listen_port=BROKER_PORT),
                 store=MessageStoreConfig(
                     store_path_root_dir=str(root),
+                    broker_role=broker_role,
                     max_hash_slot_num=100,
                     max_index_num=400,
                     **SMALL_FILES | told["store"] | store,
