@@ -5,7 +5,7 @@ broker                     what may happen   what was acknowledged
 =========================  ================  =====================================================
 SYNC_FLUSH                 kill, power       is there, with its number
 ASYNC_FLUSH                kill              is there, with its number
-ASYNC_FLUSH                power             may be gone, from some message on: not tried
+ASYNC_FLUSH                power             is there, but for what came in the last seconds
 SYNC_MASTER with a slave   kill, power       as above; the slave has the same log
 group of three             kill of any       is there, with its number; all have the same log
 =========================  ================  =====================================================
@@ -85,6 +85,14 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
             continue  # or has lost what it followed with
         yield f"{name} said that its master lacks what it has"
     yield from _stored_as_told(world, there, journal)
+    yield from _each_by_one(journal, habits)
+    yield from _too_busy(world)
+    if not world.forgotten:  # else what is lost has taken along what others knew of it
+        yield from _as_ever(world, there, journal, habits)
+
+
+def _as_ever(world: World, there: Stored, journal: Journal, habits: Habits) -> Iterator[str]:
+    """Numbers stand for what they stood for, and everything came to those who wanted it."""
     yield from _stored_once(there, journal)
     yield from _in_order(journal)
     told = journal.told
@@ -101,9 +109,7 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(readable, journal)
     yield from _still_there(world, there, journal)
-    yield from _each_by_one(journal, habits)
     yield from _committed_once(world, journal, there)
-    yield from _too_busy(world)
 
 
 def _groups(habits: Habits) -> dict[str, tuple[str, ...]]:
@@ -139,7 +145,7 @@ class Growing:
 
     def _look_at(self, machine: Machine) -> None:
         broker, process = machine.broker, machine.process
-        if broker is None or process is None:
+        if broker is None or process is None or self._world.had_forgotten(machine.broker_name):
             return
         term = max(self._world.leaders, default=0)
         for queue_id in broker.store.queue_ids(KEYED):
@@ -217,7 +223,7 @@ def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[s
             yield f"phantom: there is at {said(place)} what nobody sent there: {body!r}"
     for ack in journal.acknowledged:
         place = Place(ack.topic, ack.broker, ack.queue_id, ack.offset)
-        if _has_expired(world, place):
+        if _has_expired(world, place) or world.had_forgotten(ack.broker, ack.ended):
             continue
         if ack.topic not in journal.gone and there.get(place) != ack.body:
             yield (
@@ -225,7 +231,8 @@ def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[s
                 f"there is {there.get(place)!r}"
             )
     bodies = set(there.values())
-    for body in sorted(journal.awaited() - bodies) if not world.expired else ():
+    may_lack = world.expired or world.forgotten
+    for body in sorted(journal.awaited() - bodies) if not may_lack else ():
         yield f"lost: {body!r} was acknowledged or committed and never came to its queue"
     for body, state in journal.decided.items():
         if state is TransactionState.ROLLBACK and body in bodies:

@@ -87,6 +87,7 @@ SETTINGS = (
     Setting("store", "mapped_file_size_commit_log", (16 << 10,)),
     Setting("store", "mapped_file_size_consume_queue", (20 * 20,)),
     Setting("store", "flush_interval_commit_log", (100, 5000)),
+    Setting("store", "flush_commit_log_thorough_interval", (300, 2000)),
     Setting("store", "flush_interval_consume_queue", (200, 5000)),
     Setting("store", "flush_consume_queue_thorough_interval", (500, 5000)),
     Setting("store", "flush_delay_offset_interval", (100,)),

@@ -54,6 +54,8 @@ class Machine:
         """How programs ended that nobody ended: none should."""
         self.disk_trouble: Callable[[str], int | None] | None = None
         """The errno with which a call of the disk ends."""
+        self.is_synced_late = False
+        """What it acknowledges need not be on its disk yet (ASYNC_FLUSH)."""
         self.sync_failed = False
         """With its disk's last trouble: the system may have thrown away what it should write."""
         self.buffers: Buffers | None = None
@@ -151,6 +153,8 @@ class Machine:
         process.kill()
         process.reached = self.disk.reached = _nobody_looks
         self.world.network.gone(process)
+        if power and self.is_synced_late:
+            self.world.forgotten.setdefault(self.broker_name, []).append(self.world.loop.now)
         if power:
             first = _first_of_log(self.disk)
             self.disk = self.disk.after_power_failure(self.world.random)

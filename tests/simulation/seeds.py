@@ -145,7 +145,7 @@ async def _story(
     for machine in world.machines.values():
         machine.clock.drift = world.random.choice([0.0, often.drift, -often.drift])
     clients = found["clients"] = Clients(world, often)
-    power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
+    power = shape == "masters" or (flush is FlushDiskType.SYNC_FLUSH and shape == "pair")
     machines = [each.name for each in world.machines.values() if each.broker_name]
     schedule = Schedule(
         world, Faults(world, machines, power=power, steps=often.steps), often, skip=skip

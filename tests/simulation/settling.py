@@ -123,7 +123,7 @@ def came(case: Case) -> Iterator[str]:
     """Delayed messages and committed transactions, and what was acknowledged without a place."""
     bodies: set[bytes] = set()
     topics = sorted(set(case.journal.promised.values()))
-    if case.world.expired:  # as may have what was to be delivered
+    if case.world.expired or case.world.forgotten:  # so may be what was to be delivered
         return
     for name, master in case.masters():
         assert master.broker is not None
@@ -148,7 +148,7 @@ def _consumed(case: Case, groups: dict[str, str]) -> Iterator[str]:
             had = case.journal.had(group, expires=bool(case.world.expired))
             known = topic in master.broker.state.topics  # or nobody was told that it has it
             for place, body in stored(master.broker.store, name, [topic]).items():
-                if expired_at_any(case.world, name, place):
+                if expired_at_any(case.world, name, place) or case.world.had_forgotten(name):
                     continue
                 if body not in had and (known or body in acknowledged):
                     yield f"{group} has not consumed {body!r} at {place}"

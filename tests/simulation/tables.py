@@ -70,6 +70,8 @@ class TableWatch:
             there = value_at(broker, entry)
             if there not in values:
                 self._tell(entry, f"{_said(entry, values)}, and {machine.name} has {there}")
+        if self._world.had_forgotten(name):  # the queue may have become shorter than that
+            return
         since, commits = self._world.serves_since.get(name, 0.0), self._journal.commits
         moved = _moved(broker)
         for queue_id in commits.queues(name):

@@ -39,7 +39,7 @@ from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.log.damage import DamagedRecords
 from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.log.entry_log import DledgerLog
-from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
 from aiorocketmq.store.services import cleaning, indexing_service, scrub
 
@@ -63,6 +63,8 @@ SMALL_FILES = {"mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consum
 MEMORY = 8 << 30
 """That a program may use: far more than any does."""
 AHEAD = "has another history"
+LATE_S = 5.0
+"""A sync by interval is as late as threads are, and is done again where it has not begun."""
 
 
 class World:
@@ -94,6 +96,9 @@ class World:
         """Told of each broker that has what its files have, and nothing else yet."""
         self.expired: set[str] = set()
         """Broker names of which a machine has deleted its oldest files, or may have."""
+        self.forgotten: dict[str, list[float]] = {}
+        """Of each broker name, when the power of an ASYNC_FLUSH broker failed: it may have lost
+        what it had acknowledged shortly before, and given its numbers again."""
         self.ahead: set[str] = set()
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
@@ -152,12 +157,14 @@ class World:
         *,
         broker_id: int = 0,
         broker_role: BrokerRole = BrokerRole.ASYNC_MASTER,
+        flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH,
         **store: Any,
     ) -> Machine:
         """``store``: of its MessageStoreConfig."""
         machine, root = self.machine(name, host), self.folder / name
         told = {part: self.settings.get(part, {}) for part in ("broker", "store", "group")}
         machine.broker_name, machine.role = broker_name, (broker_id, broker_role)
+        machine.is_synced_late = flush_disk_type is FlushDiskType.ASYNC_FLUSH
 
         async def main() -> None:
             broker_id, broker_role = machine.role
@@ -177,6 +184,7 @@ class World:
                 store=MessageStoreConfig(
                     store_path_root_dir=str(root),
                     broker_role=broker_role,
+                    flush_disk_type=flush_disk_type,
                     max_hash_slot_num=100,
                     max_index_num=400,
                     **SMALL_FILES | told["store"] | store,
@@ -244,6 +252,20 @@ class World:
         stretch = end if begin is None else begin, end, at
         self.doubtful.setdefault(machine.broker_name, []).append(stretch)
         return end
+
+    def had_forgotten(self, broker_name: str, acknowledged: float | None = None) -> bool:
+        """What it has may be other than it was, or lack what it acknowledged then."""
+        if acknowledged is None:
+            return broker_name in self.forgotten
+        store = self.settings.get("store", {})
+        late_s = LATE_S + sum(
+            store.get(name, usual) / 1000
+            for name, usual in (
+                ("flush_commit_log_thorough_interval", 10_000),
+                ("flush_interval_commit_log", 500),
+            )
+        )
+        return any(acknowledged >= at - late_s for at in self.forgotten.get(broker_name, ()))
 
     def masters(self) -> dict[str, Machine]:
         """Who serves each broker name now; of several, one of which has not heard of its successor,
