@@ -89,6 +89,8 @@ class Habits(NamedTuple):
     """Members of the group that consumes in order."""
     asked_for: bool
     """Somebody consumes by asking (``PullConsumer``), too."""
+    tagged: bool
+    """And somebody wants messages with a tag only."""
 
 
 def habits(random: Random) -> Habits:
@@ -112,6 +114,7 @@ def habits(random: Random) -> Habits:
         handling_s=random.choice([0.0, 0.0, 0.05, 0.5]),
         in_order=random.choice([1, 2]),
         asked_for=random.choice([False, True]),
+        tagged=random.choice([False, True]),
     )
 
 

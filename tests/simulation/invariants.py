@@ -34,11 +34,11 @@ from aiorocketmq.store.message_store import MessageStore
 
 from .copies import expired_at_any, other_logs, reads_of_copies
 from .habits import Habits
-from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal
+from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal, has_tag
 from .loop import Process
 from .machine import Machine
 from .reads import Place, Stored, said, stored
-from .workload import ASKING, GROUP, ORDERED
+from .workload import ASKING, GROUP, ORDERED, TAGGED
 from .world import World
 
 LOOK_S = 0.5
@@ -85,6 +85,7 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
             continue  # or has lost what it followed with
         yield f"{name} said that its master lacks what it has"
     yield from _stored_as_told(world, there, journal)
+    yield from _as_wanted(journal)
     yield from _each_by_one(journal, habits)
     yield from _too_busy(world)
     if not world.forgotten:  # else what is lost has taken along what others knew of it
@@ -115,7 +116,8 @@ def _as_ever(world: World, there: Stored, journal: Journal, habits: Habits) -> I
 def _groups(habits: Habits) -> dict[str, tuple[str, ...]]:
     """What they consume."""
     asking = {ASKING: (TOPIC,)} if habits.asked_for else {}
-    return {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,), **asking}
+    tagged = {TAGGED: (TOPIC,)} if habits.tagged else {}
+    return {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,), **asking, **tagged}
 
 
 class Growing:
@@ -281,8 +283,16 @@ def _all_consumed(
     there: Stored, consumed: set[bytes], group: str, topics: Collection[str]
 ) -> Iterator[str]:
     for place, body in there.items():
-        if place.topic in topics and body not in consumed:
+        wanted = group != TAGGED or has_tag(body)
+        if place.topic in topics and wanted and body not in consumed:
             yield f"not consumed by {group}: {body!r} at {said(place)}"
+
+
+def _as_wanted(journal: Journal) -> Iterator[str]:
+    """Nobody is given what has not the tag that he wants."""
+    for each in journal.delivered:
+        if each.group == TAGGED and not has_tag(each.body):
+            yield f"{TAGGED} was given {each.body!r}, which has no tag"
 
 
 def _numbers(given: list[Delivered]) -> Iterator[str]:

@@ -12,8 +12,14 @@ from .told import Commits, Told
 TOPIC = "T"
 KEYED = "K"
 """Its messages have a key; of each key one is sent after the other."""
+TAG = "a"
+"""Of every third message of TOPIC."""
 CONSUMED_TOO = ("X1", "X2", "X3")
 """Topics that somebody makes while there are consumers of them already."""
+
+
+def has_tag(body: bytes) -> bool:
+    return int(body.rstrip(b".")) % 3 == 0
 
 
 class Acknowledged(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from .copies import expired_at_any, other_logs
 from .habits import Habits
-from .journal import KEYED, TOPIC, Journal
+from .journal import KEYED, TOPIC, Journal, has_tag
 from .machine import Machine
 from .reads import stored
 from .tables import (
@@ -19,7 +19,7 @@ from .tables import (
     offsets_differ,
     tables_differ,
 )
-from .workload import ASKING, GROUP, ORDERED
+from .workload import ASKING, GROUP, ORDERED, TAGGED
 from .world import World
 
 QUIET_S: Final = 100.0
@@ -57,7 +57,8 @@ class Case(NamedTuple):
         """Groups whose members need not wait for each other."""
         ordered = {ORDERED: KEYED} if self.habits.in_order == 1 else {}
         asking = {ASKING: TOPIC} if self.habits.asked_for else {}
-        return {GROUP: TOPIC, **ordered, **asking}
+        tagged = {TAGGED: TOPIC} if self.habits.tagged else {}
+        return {GROUP: TOPIC, **ordered, **asking, **tagged}
 
     def waiting(self) -> dict[str, str]:
         """A member that is killed has locks for another minute, for which others ask every 20 s."""
@@ -150,7 +151,8 @@ def _consumed(case: Case, groups: dict[str, str]) -> Iterator[str]:
             for place, body in stored(master.broker.store, name, [topic]).items():
                 if expired_at_any(case.world, name, place) or case.world.had_forgotten(name):
                     continue
-                if body not in had and (known or body in acknowledged):
+                wanted = group != TAGGED or has_tag(body)
+                if wanted and body not in had and (known or body in acknowledged):
                     yield f"{group} has not consumed {body!r} at {place}"
 
 

@@ -23,21 +23,34 @@ from aiorocketmq.remoting.errors import RocketMQError
 
 from .administering import Administrator, one_of
 from .habits import Habits
-from .journal import CONSUMED_TOO, KEYED, TOPIC, Acknowledged, Delivered, InHand, Journal, Shared
+from .journal import (
+    CONSUMED_TOO,
+    KEYED,
+    TAG,
+    TOPIC,
+    Acknowledged,
+    Delivered,
+    InHand,
+    Journal,
+    Shared,
+    has_tag,
+)
 from .world import NAMESRV, World
 
 GROUP = "g"
 ORDERED = "o"
 ASKING = "q"
+TAGGED = "t"
 LOAD_S = 25.0
 SEND_S = 10.0
 KEYS = 3
-CLIENTS = ("producer", "c1", "c2", "o1", "o2", "q1", "admin")
+CLIENTS = ("producer", "c1", "c2", "o1", "o2", "q1", "t1", "admin")
 
 
 class Clients:
     """A producer, two members of a group whose handlers refuse now and then, one or two of a group
-    that consumes in order, perhaps one that consumes by asking, and an administrator."""
+    that consumes in order, perhaps one that consumes by asking and one that wants messages with a
+    tag, and an administrator."""
 
     def __init__(self, world: World, habits: Habits) -> None:
         self.world = world
@@ -55,6 +68,7 @@ class Clients:
             lambda: self._consume("o1", ORDERED, KEYED),
             self._consume_in_order_too,
             self._ask,
+            self._consume_tagged,
             self._administer,
         )
         for number, (name, main) in enumerate(zip(CLIENTS, mains, strict=True), 1):
@@ -103,21 +117,21 @@ class Clients:
             match kind:
                 case "list":
                     bodies = [self._body(TOPIC) for _ in range(random.randint(2, 6))]
-                    await self._send(producer, [Message(TOPIC, body) for body in bodies])
+                    await self._send(producer, [_message(body) for body in bodies])
                 case "keyed":
                     key = str(random.randrange(KEYS))
                     message = Message(KEYED, self._body(KEYED), keys=[key])
                     await self._send(producer, [message], key)
                 case "delayed":
                     body = self._body(TOPIC)
-                    message = Message(TOPIC, body, delay_level=random.randint(1, 3))
+                    message = _message(body, delay_level=random.randint(1, 3))
                     sends = transactions if self._is_idempotent else producer
                     if _is_safe(await sends.send(message, timeout=SEND_S)):
                         self.journal.promised[body] = TOPIC
                 case "transaction":
                     await self._transact(transactions)
                 case _:
-                    await self._send(producer, [Message(TOPIC, self._body(TOPIC))])
+                    await self._send(producer, [_message(self._body(TOPIC))])
         except RocketMQError:
             pass  # it may be stored or not
 
@@ -158,7 +172,7 @@ class Clients:
                 self.journal.promised[body] = TOPIC
             return said
 
-        message = Message(TOPIC, body)
+        message = _message(body)
         await transactions.send_in_transaction(message, execute, timeout=SEND_S)
 
     async def _check(self, message: MessageExt) -> TransactionState:
@@ -183,7 +197,7 @@ class Clients:
 
     # -- consuming
 
-    async def _consume(self, name: str, group: str, *topics: str) -> None:
+    async def _consume(self, name: str, group: str, *topics: str, tag: str = "*") -> None:
         random, handling_s = self.world.random, self.habits.handling_s
         refused = self.habits.refused if group == GROUP else 0.0
 
@@ -208,7 +222,7 @@ class Clients:
                 group, start_from=StartFrom.FIRST, ordered=group == ORDERED, **self._options(name)
             )
             for each in topics:
-                consumer.subscribe(each)
+                consumer.subscribe(each, tag)
             consumer.on_message(handle)
             try:
                 async with consumer:
@@ -220,6 +234,11 @@ class Clients:
     async def _consume_in_order_too(self) -> None:
         if self.habits.in_order > 1:
             await self._consume("o2", ORDERED, KEYED)
+        await asyncio.Event().wait()
+
+    async def _consume_tagged(self) -> None:
+        if self.habits.tagged:
+            await self._consume("t1", TAGGED, TOPIC, tag=TAG)
         await asyncio.Event().wait()
 
     async def _ask(self) -> None:
@@ -283,6 +302,10 @@ class Clients:
             if error.in_doubt:  # it may make the topic again, whenever it comes
                 self.journal.told.doubt("topics", topic)
             raise
+
+
+def _message(body: bytes, **how: Any) -> Message:
+    return Message(TOPIC, body, tags=TAG if has_tag(body) else None, **how)
 
 
 def _is_safe(result: SendResult) -> bool:
