@@ -14,13 +14,14 @@ of what is read in every way. ``test_judge.py`` tries what they let be.
 
 ``python -m tests.simulation`` runs seeds (``make sim``): ``seeds.py`` one of them, a good place to
 begin to read, ``campaign.py`` many. ``python -m tests.simulation.planted`` runs those that find
-defects of ``defects.py``, ``blind_defects.py``, ``unseen_defects.py``, ``blind_again.py`` and
-``blind_made_up.py``; ``other_tests.py`` says whether other tests see them. ``idle.py`` measures a
+defects of ``defects.py``, ``blind_defects.py``, ``unseen_defects.py``, ``blind_again.py``,
+``blind_made_up.py``, ``attack_defects.py``, ``blind_store.py`` and ``blind_services.py``;
+``other_tests.py`` says whether other tests see them. ``idle.py`` measures a
 cluster that nobody uses.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is
-written as a whole; bits are flipped in bodies only, at one replica of several; of the files that a
+written as a whole; bits are flipped at one replica of several; of the files that a
 start makes again from the log at most two are damaged at a time, and those of the index never
 (``tests/fault/test_derived_files.py``); a group's machines keep their power
 (``tests/fault/test_member_power.py``); nobody measures memory but what ports hold.

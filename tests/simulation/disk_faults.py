@@ -30,6 +30,9 @@ SCARCE = 0.87
 """So much of a disk is used when the oldest files go whatever their age, and messages are taken."""
 DERIVED = {"consumequeue", "queueends", "checkpoint"}
 """Consume queues, and what tells a start how far they go."""
+IN_HEADS = 0.3
+TELLING = (*range(12), *range(28, 36))
+"""Size, mark and checksum of a record, and where it lies."""
 ENOUGH = 6
 """Of these files: two or more are those of queues, and left alone."""
 TAKES_SPACE = ("create", "resize", "append", "allocate", "make_directories", "table")
@@ -104,15 +107,17 @@ class DiskFaults(ProgramFaults):
         machine.start()
 
     async def _flip(self, machine: Machine, lasts: float) -> None:
-        """A replica has other bits in a body, or in bodies side by side, when it comes back. (Of
-        what lies around bodies not all has a checksum.) A member may have lost all behind them
-        then, as with its disk; a slave whose power fails may get them from its master."""
+        """A replica has other bits in a record, or in records side by side, when it comes back: in
+        a body, or in what else of a record shows by itself that it is another one (a master mends
+        bodies only). A member may have lost all behind them then, as with its disk; a slave whose
+        power fails may get them from its master."""
         broker, random = machine.broker, self.world.random
         if broker is None or (broker.identity().broker_id == 0 and not self._is_told(machine)):
             return
         if broker.group is not None and not (self._is_whole() and self._is_spared(machine)):
             return
         bodies = _bodies(broker.store)
+        whole = broker.group is not None or broker.identity().broker_id != 0
         if broker.identity().broker_id == 0:
             del bodies[-1:]  # where the last record is another one the log ends in front of it
         if not bodies:
@@ -123,6 +128,8 @@ class DiskFaults(ProgramFaults):
             path = _log_file(machine, phy_offset)
             if path is None or not self._another_has(machine, phy_offset, record):
                 continue
+            if whole and random.random() < IN_HEADS:
+                at = random.choice(TELLING)
             at += phy_offset - _begins_at(path)
             byte = machine.disk.files[path][at]
             if machine.disk.flip(path, at, random.randrange(8)):
