@@ -270,16 +270,14 @@ class MessageStore:
         self._checkpoint.load()
         remedy = REMEDY if self.raft is None else MEMBER_REMEDY
         load_commit_log(self._log.files, self._checkpoint, self._disk, clean=clean, remedy=remedy)
-        known = self._ends.load()
-        if known is None and self._disk.exists(self._ends.path):
+        once = self._ends.load()
+        if once is None and self._disk.exists(self._ends.path):
             log.warning(
                 "%s is damaged: what the consume queues must hold comes from the commit log",
                 self._ends.path,
             )
-        self._queues.load(known.queue_file_size if known is not None else 0)
-        once = known
-        if known is not None and not known.belongs_to(self._checkpoint):
-            known = None
+        self._queues.load(once.queue_file_size if once is not None else 0)
+        known = once if once is not None and once.belongs_to(self._checkpoint) else None
         opening = None if self.raft is None else MemberOpening(self._files, self.raft, self.config)
         if opening is not None:
             opening.look(clean=clean)
