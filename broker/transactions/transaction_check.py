@@ -226,6 +226,7 @@ class TransactionCheck:
         """Nor is a transaction decided once more of which a copy was, where the progress is older
         than the copy: the broker that put it is gone, and had not told this one."""
         for number in range(min(alone.values(), default=end), end):
+            await self._pause()
             if self._halves.state(number) != ENDED:
                 continue
             found = self._log.half(number)
@@ -234,7 +235,6 @@ class TransactionCheck:
                 if earlier is not None and not self._halves.is_decided(earlier):
                     self._log.put_op(earlier, self._clock.time_ms())
                     self._halves.ended(earlier)  # whether that could be noted or not
-            await self._pause()
 
     def _one_transaction(self, earlier: int, copy: int) -> None:
         if self._halves.is_decided(earlier):  # meanwhile

@@ -131,13 +131,13 @@ def check_claims(
     safe, end = checkpoint.safe_phy_offset, files.end
     if safe is not None:
         claimed, who = safe, "the checkpoint"
+    elif not clean and (end or checkpoint.logics_msg_timestamp <= 0):
+        return
     elif known is not None and checkpoint.physic_msg_timestamp <= known.timestamps[0]:
         claimed, who = known.safe_phy_offset, "queueends"
-    elif clean or (not end and checkpoint.logics_msg_timestamp > 0):
+    else:
         claimed = max((queue.end_phy_offset() for queue in queues.all()), default=0)
         who = "its consume queues"
-    else:
-        return
     if claimed > end:
         where = ", ".join(map(str, files.directories))
         what = f"the commit log ends at {end}" if end else "there is no commit log"
