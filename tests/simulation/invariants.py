@@ -320,8 +320,18 @@ def _without_gaps(there: Stored, journal: Journal) -> Iterator[str]:
 
 
 def _still_there(world: World, there: Stored, journal: Journal) -> Iterator[str]:
-    """What a consumer was given stays under its number."""
+    """What a consumer was given stays under its number, unless the topic that its send had made
+    there never came to the disk: then nobody was told that it is stored (seed 14500611)."""
+    acknowledged = {each.body for each in journal.acknowledged}
+    known = {
+        (name, topic.name)
+        for name, machine in world.masters().items()
+        if machine.broker is not None
+        for topic in machine.broker.state.topics
+    }
     for each in journal.delivered:
+        if (each.broker, each.topic) not in known and each.body not in acknowledged:
+            continue
         place = Place(each.topic, each.broker, each.queue_id, each.offset)
         lost = there.get(place) != each.body and each.topic not in journal.gone
         if lost and not each.again and not _has_expired(world, place):

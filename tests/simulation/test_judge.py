@@ -26,8 +26,8 @@ from . import settling
 from .copies import other_logs, reads_of_copies
 from .disk import SimulatedDisk
 from .habits import habits
-from .invariants import NOTED_S, _committed_once, _stored_as_told, left_behind
-from .journal import Acknowledged, Journal
+from .invariants import NOTED_S, _committed_once, _still_there, _stored_as_told, left_behind
+from .journal import Acknowledged, Delivered, Journal
 from .loop import START_S, Process
 from .machine import Machine
 from .reads import Place, stored
@@ -261,3 +261,65 @@ def test_a_commit_that_was_noted_is_the_only_one(
 ) -> None:
     [told] = told_of_commits(world, doubts)
     assert told == "committed 2 times: b'committed', at a/T/0 0, a/T/0 1"
+
+
+# -- what an ASYNC_FLUSH broker had acknowledged when its power failed
+
+
+def told_of_lost(world: World, acknowledged: float, failed: float | None) -> list[str]:
+    """One message is not there, and the power failed then; seconds since all began."""
+    if failed is not None:
+        world.forgotten["a"] = [START_S + failed]
+    journal, at = Journal(), START_S + acknowledged
+    journal.acknowledged.append(Acknowledged("T", "a", 0, 0, b"0", at - 0.1, at))
+    return list(_stored_as_told(world, {}, journal))
+
+
+@pytest.mark.parametrize("acknowledged", [20.0, 29.0])
+def test_what_came_in_the_last_seconds_may_be_lost(world: World, acknowledged: float) -> None:
+    assert told_of_lost(world, acknowledged, 30.0) == []
+
+
+@pytest.mark.parametrize(
+    ("thorough_ms", "acknowledged", "failed"),
+    [
+        (10_000, 14.0, 30.0),  # it was synced since
+        (1_000, 22.0, 30.0),
+        (10_000, 20.0, None),
+    ],
+)
+def test_what_is_older_or_of_another_broker_may_not(
+    world: World, thorough_ms: int, acknowledged: float, failed: float | None
+) -> None:
+    world.settings = {"store": {"flush_commit_log_thorough_interval": thorough_ms}}
+    [told] = told_of_lost(world, acknowledged, failed)
+    assert told.startswith("lost: b'0' was acknowledged as a/T/0 0")
+
+
+# -- topics that no start knows, and bodies that are longer than somebody allowed
+
+
+@pytest.mark.parametrize(
+    ("known", "acknowledged", "told"),
+    [(False, False, False), (False, True, True), (True, False, True)],
+)
+def test_what_nobody_was_told_of_may_go_with_its_topic(
+    world: World, known: bool, acknowledged: bool, told: bool
+) -> None:
+    master = machine_of(world, "master", open_store(DISK, MemoryDisk()))
+    topics = [SimpleNamespace(name="T")] if known else []
+    master.broker.state = SimpleNamespace(topics=topics)  # type: ignore[union-attr]
+    journal = Journal()
+    journal.delivered.append(Delivered("g", "T", "a", 0, 0, b"0", True, False))
+    if acknowledged:
+        journal.acknowledged.append(Acknowledged("T", "a", 0, 0, b"0", 0.0, 0.0))
+    assert bool(list(_still_there(world, {}, journal))) is told
+
+
+@pytest.mark.parametrize(("limit", "told"), [(3, False), (4, True)])
+def test_a_body_that_is_too_long_may_be_a_dead_letter(world: World, limit: int, told: bool) -> None:
+    journal = Journal()
+    journal.limit, journal.promised[b"long"] = limit, "T"
+    journal.delivered.append(Delivered("g", "T", "a", 0, 0, b"long", False, False))
+    assert bool(list(_stored_as_told(world, {}, journal))) is told
+    assert (b"long" not in journal.had("g", expires=False)) is told
