@@ -70,6 +70,18 @@ def test_a_slave_is_not_ahead_of_its_log_with_what_its_master_has_delivered(
     play(tmp_path, scene)
 
 
+def test_a_slave_that_lost_its_log_passes_over_no_delayed_message(tmp_path: Path) -> None:
+    """It gets the log again. Its queue went on behind what it had lost, and so did the place."""
+    offsets = tmp_path / "s" / "config" / "delayOffset.json"
+    offsets.parent.mkdir(parents=True)
+    offsets.write_text('{"offsetTable":{"1":3}}')
+
+    async def scene(pair: Pair) -> None:
+        assert pair.slave.broker.tables.delay_offsets.get(1) == 3
+
+    play(tmp_path, scene)
+
+
 def test_a_slave_with_nothing_yet_does_not_go_on_where_its_master_is(tmp_path: Path) -> None:
     """It follows a master that has much for it, and is lost before that has come."""
 
