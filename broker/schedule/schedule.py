@@ -177,9 +177,11 @@ class Schedule:
 
     def _jump(self, level: Level, offset: int) -> bool:
         """Messages that expired before they were delivered are passed over; whether there are
-        others to look at."""
+        others to look at. A queue whose first message is damaged begins behind it: while something
+        may be mended nothing has expired."""
         low = self._store.min_offset(TopicName.SCHEDULE, level.queue_id)
-        if offset >= low:
+        places = self._store.damage.places
+        if offset >= low or any(self._store.is_awaited(*each) for each in places.items()):
             return False
         log.error(
             "delayed messages have expired undelivered level=%d offsets=%d..%d",

@@ -57,6 +57,31 @@ def test_expired_messages_are_passed_over(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_nothing_has_expired_while_the_first_may_be_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is damaged, so its queue begins behind it."""
+
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        store = sim.broker.store
+        for number in range(2):
+            await client.send("T", b"%d" % number, properties="DELAY\x011")
+        queue = store._table[SCHEDULE, 0]
+        queue.min_offset = 1
+        store.damage.remember(0, 100)
+        sim.clock.advance(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "is_awaited", lambda *_: True)
+            deliver(sim)
+            assert (bodies(sim), sim.broker.tables.delay_offsets.get(1)) == ([], 0)
+        queue.min_offset = 0
+        sim.clock.advance(1)
+        deliver(sim)
+        assert bodies(sim) == [b"0", b"1"]
+
+    play(tmp_path, scene)
+
+
 def test_a_full_disk_stops_a_level_and_not_its_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
