@@ -559,6 +559,10 @@ class MessageStore:
         ``_awaited``."""
         return self.damage.is_known and self._reader.is_awaited(phy_offset, size)
 
+    def awaits_mending(self) -> bool:
+        """Something is damaged that another replica may have intact."""
+        return self.damage.is_known and bool(self._awaited())
+
     def readable_record(self, phy_offset: int) -> bytes | None:
         """The same for somebody outside: None also for one that may not leave the broker yet."""
         return self.message_by_offset(phy_offset) if phy_offset < self.readable_end else None

@@ -143,10 +143,7 @@ class Tables:
 
     def _correct_delay_offsets(self, store: MessageStore) -> None:
         self.delay_offsets.correct(
-            lambda level: (
-                store.min_offset(TopicName.SCHEDULE, queue_of_level(level)),
-                store.max_offset(TopicName.SCHEDULE, queue_of_level(level)),
-            )
+            lambda level: store.max_offset(TopicName.SCHEDULE, queue_of_level(level))
         )
 
     def _clamp_offsets(self, store: MessageStore) -> None:

@@ -180,8 +180,7 @@ class Schedule:
         others to look at. A queue whose first message is damaged begins behind it: while something
         may be mended nothing has expired."""
         low = self._store.min_offset(TopicName.SCHEDULE, level.queue_id)
-        places = self._store.damage.places
-        if offset >= low or any(self._store.is_awaited(*each) for each in places.items()):
+        if offset >= low or self._store.awaits_mending():
             return False
         log.error(
             "delayed messages have expired undelivered level=%d offsets=%d..%d",

@@ -64,16 +64,12 @@ class DelayOffsets:
         """What was delivered since the last ``make_safe`` may be gone."""
         self._table = dict(self._safe)
 
-    def correct(self, bounds: Callable[[int], tuple[int, int]]) -> None:
-        """Take every offset into the ``(min, max)`` of its level's queue: messages may have
-        expired, and a crash may have cost the end of the queue."""
+    def correct(self, end_of: Callable[[int], int]) -> None:
+        """Take every offset back to the end of its level's queue: a crash may have cost that. (What
+        has expired is passed over when it is looked for: the first messages may be damaged, and
+        come again.)"""
         for level, offset in self._table.items():
-            low, high = bounds(level)
-            if not low <= offset <= high:
-                self._table[level] = max(low, min(offset, high))
-                log.error(
-                    "delay offset corrected level=%d from=%d to=%d",
-                    level,
-                    offset,
-                    self._table[level],
-                )
+            corrected = max(0, min(offset, end_of(level)))
+            if offset != corrected:
+                self._table[level] = corrected
+                log.error("delay offset corrected level=%d from=%d to=%d", level, offset, corrected)

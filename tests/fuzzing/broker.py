@@ -191,7 +191,7 @@ def _load_accepted(table: Any) -> None:
 def _load_delays(table: Any) -> None:
     offsets = DelayOffsets()
     offsets.load(table)
-    offsets.correct(lambda level: (0, level))
+    offsets.correct(lambda level: level)
 
 
 _TABLES: Final[list[tuple[Any, Any]]] = [

@@ -7,9 +7,8 @@ under the store, clocks, threads and randomness are replaced. ``loop.py`` is tim
 one more, ``journal.py`` what they saw, ``told.py`` what an administrator was told, ``habits.py``
 what a seed does often, ``knobs.py`` constants and properties that it changes, ``faults.py`` what
 goes wrong (``program_faults.py`` with programs, ``disk_faults.py`` with disks) and ``schedule.py``
-when. What must hold all the same: ``tables.py`` at any time, of what
-an administrator was told; ``settling.py`` some seconds after everything is whole, each promise at
-its time; ``invariants.py`` at the end, with ``copies.py`` of slaves and followers and ``reads.py``
+when. What must hold all the same: ``tables.py`` at any time, of what an administrator was told;
+``settling.py`` some seconds after everything is whole, each promise at its time; ``invariants.py`` at the end, with ``copies.py`` of slaves and followers and ``reads.py``
 of what is read in every way. ``test_judge.py`` tries what they let be.
 
 ``python -m tests.simulation`` runs seeds (``make sim``): ``seeds.py`` one of them, a good place to

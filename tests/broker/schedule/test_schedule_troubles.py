@@ -68,10 +68,9 @@ def test_nothing_has_expired_while_the_first_may_be_mended(
             await client.send("T", b"%d" % number, properties="DELAY\x011")
         queue = store._table[SCHEDULE, 0]
         queue.min_offset = 1
-        store.damage.remember(0, 100)
         sim.clock.advance(1)
         with monkeypatch.context() as patch:
-            patch.setattr(store, "is_awaited", lambda *_: True)
+            patch.setattr(store, "awaits_mending", lambda: True)
             deliver(sim)
             assert (bodies(sim), sim.broker.tables.delay_offsets.get(1)) == ([], 0)
         queue.min_offset = 0
