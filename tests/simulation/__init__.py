@@ -8,20 +8,21 @@ one more, ``journal.py`` what they saw, ``told.py`` what an administrator was to
 what a seed does often, ``knobs.py`` constants and properties that it changes, ``faults.py`` what
 goes wrong (``program_faults.py`` with programs, ``disk_faults.py`` with disks) and ``schedule.py``
 when. What must hold all the same: ``tables.py`` at any time, of what an administrator was told;
-``settling.py`` some seconds after everything is whole, each promise at its time; ``invariants.py`` at the end, with ``copies.py`` of slaves and followers and ``reads.py``
-of what is read in every way. ``test_judge.py`` tries what they let be.
+``settling.py`` some seconds after everything is whole, each promise at its time; ``invariants.py``
+at the end, with ``copies.py`` of slaves and followers and ``reads.py`` of what is read in every
+way. ``test_judge.py`` tries what they let be.
 
 ``python -m tests.simulation`` runs seeds (``make sim``): ``seeds.py`` one of them, a good place to
 begin to read, ``campaign.py`` many. ``python -m tests.simulation.planted`` runs those that find
 defects of ``defects.py``, ``blind_defects.py``, ``unseen_defects.py``, ``blind_again.py``,
 ``blind_made_up.py``, ``attack_defects.py``, ``blind_store.py`` and ``blind_services.py``;
-``other_tests.py`` says whether other tests see them. ``idle.py`` measures a
-cluster that nobody uses.
+``other_tests.py`` says whether other tests see them. ``idle.py`` measures a cluster that nobody
+uses.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is
-written as a whole; bits are flipped at one replica of several; of the files that a
-start makes again from the log at most two are damaged at a time, and those of the index never
+written as a whole; bits are flipped at one replica of several; of the files that a start makes
+again from the log at most two are damaged at a time, and those of the index never
 (``tests/fault/test_derived_files.py``); a group's machines keep their power
 (``tests/fault/test_member_power.py``); nobody measures memory but what ports hold.
 """
