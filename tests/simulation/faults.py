@@ -29,15 +29,15 @@ class Faults(DiskFaults):
                 victim: object = random.choice(CLIENTS)
             case "namesrv":
                 victim = random.choice(NAME_SERVERS)
-            case "far" | "slow" | "role" | "disk" | "drop":
+            case "far" | "slow" | "role" | "disk" | "drop" | "lost":
                 victim = kind
             case _:
-                victim = random.choice(self.brokers)
+                victim = self._one().name
         machine = self.world.machines.get(str(victim)) or self._one()
         places = {victim, machine.name} if kind == "disk" else {victim}
         if kind == "namesrv":  # a client does not start where none answers
             places = {kind}
-        elif kind in ("all", "relay", "promote"):
+        elif kind in ("all", "relay", "heirs", "promote"):
             places = set(self.brokers)
         if places & self._busy:
             return None
@@ -52,7 +52,14 @@ class Faults(DiskFaults):
         return until_over
 
     def _one(self) -> Machine:
-        return self.world.machines[self.world.random.choice(self.brokers)]
+        """A broker; mostly the one that this seed strikes."""
+        random, machines = self.world.random, self.world.machines
+        name = random.choice(self.brokers)
+        if self.struck == "any" or random.random() < 0.3:
+            return machines[name]
+        if self.struck == "same":
+            return machines[self.brokers[self.world.seed % len(self.brokers)]]
+        return self.world.masters().get(machines[name].broker_name, machines[name])
 
     # -- the network
 
@@ -90,6 +97,36 @@ class Faults(DiskFaults):
         goes = master if master in others else random.choice(others)
         await self._kill(goes, random.expovariate(1 / lasts), power=self.power)
 
+    async def _heirs(self, machine: Machine, lasts: float) -> None:
+        """Who serves goes, and so do those that serve after it, soon after they begin."""
+        random, broker_name = self.world.random, machine.broker_name
+        going: set[asyncio.Task[None]] = set()
+        for _ in range(random.randint(2, 4)):
+            heir = await self._who_serves(broker_name)
+            if heir is None:
+                break
+            others = [each.host for each in self._same(heir) if each is not heir]
+            way = random.choice(["step", "cut", "kill"] if others else ["step", "kill"])
+            if way == "cut":
+                goes = self._apart(heir, others, lasts)
+            elif way == "step":
+                goes = self._at_step(heir, lasts, self.steps, power=self.power)
+            else:
+                goes = self._kill(heir, lasts, power=self.power)
+            going.add(asyncio.ensure_future(goes))
+            await asyncio.sleep(random.expovariate(1 / lasts))
+        for each in going:
+            await each
+
+    async def _who_serves(self, broker_name: str) -> Machine | None:
+        """Within some seconds."""
+        for _ in range(50):
+            machine = self.world.masters().get(broker_name)
+            if machine is not None and machine.process is not None:
+                return machine
+            await asyncio.sleep(0.1)
+        return None
+
     async def _far(self, machine: Machine, lasts: float) -> None:
         """All that comes to a broker, or goes from it, takes up to 0.5 s."""
         network, random = self.world.network, self.world.random
@@ -112,6 +149,18 @@ class Faults(DiskFaults):
         other = self.world.random.choice([*CLIENTS, *self.brokers, *NAME_SERVERS])
         self.world.note(f"connections of {other} and {machine.name} are lost")
         self.world.network.drop(machine.host, self.world.machines[other].host)
+
+    async def _lost(self, machine: Machine, lasts: float) -> None:
+        """Connections are lost when what they carried has come: answers, mostly, to what is done
+        all the same, and is asked for again at once."""
+        lasts += 1.0
+        share = self.world.random.choice([0.05, 0.3])
+        self.world.note(
+            f"{share:.0%} of what comes to {machine.name} is the last for {lasts:.1f} s"
+        )
+        self.world.network.fragile[machine.host] = share
+        await asyncio.sleep(lasts)
+        del self.world.network.fragile[machine.host]
 
     # -- the machine
 

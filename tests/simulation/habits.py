@@ -13,12 +13,14 @@ FAULTS = {
     "twice": 3,
     "all": 2,
     "relay": 3,
+    "heirs": 3,
     "stop": 2,
     "client": 3,
     "cut": 2,
     "alone": 3,
     "far": 2,
     "drop": 2,
+    "lost": 3,
     "stall": 2,
     "slow": 2,
     "errno": 2,
@@ -67,6 +69,9 @@ class Habits(NamedTuple):
     """Until who is down starts again, and what is cut is whole."""
     steps: tuple[str, ...]
     """Programs are killed at steps of these kinds."""
+    struck: str
+    """``any`` broker, or mostly the ``same`` one, or whoever ``serves``: two rare things one after
+    the other need not strike one machine by chance."""
     at_once: int
     """So many faults may last at the same time."""
     thread_s: float
@@ -102,6 +107,7 @@ def habits(random: Random) -> Habits:
         pause_s=random.choice([0.2, 0.5, 1.5]),
         lasts_s=random.choice([0.05, 0.5, 3.0]),
         steps=random.choice([STEPS, *((each,) for each in STEPS)]),
+        struck=random.choice(["any", "any", "same", "serves"]),
         at_once=random.choice([1, 1, 2, 3]),
         thread_s=random.choice([0.0005, 0.0005, 0.02, 0.2]),
         slower=random.choice([1.0, 10.0]),

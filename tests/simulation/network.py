@@ -239,6 +239,9 @@ class Network:
         """Ways, from host to host, that nothing comes through."""
         self.stalled: set[str] = set()
         """Hosts that do not read what has come."""
+        self.fragile: dict[str, float] = {}
+        """Hosts, and with which share of what comes to them their connections to whoever sent it
+        are lost."""
         self.usually_s = 0.0002
         """How long bytes take, about."""
         chance = loop.random.random
@@ -326,6 +329,9 @@ class Network:
         self.seen(end.way_bytes + _ARRIVED.pack(self._loop.now, size, crc))
         if other.process.alive:
             other.process.context.run(other.arrived, data)
+            fragile = self.fragile.get(other.process.host) if data else None
+            if fragile is not None and self._loop.random.random() < fragile:
+                self.drop(*end.way)
         if data is None:
             self.ends.pop(end, None)
 

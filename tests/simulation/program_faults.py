@@ -12,12 +12,19 @@ from .world import World
 
 class ProgramFaults:
     """``power``: the power of brokers may fail; if not, they are killed instead. ``steps``: at
-    which of theirs."""
+    which of theirs. ``struck``: who mostly is."""
 
     def __init__(
-        self, world: World, brokers: list[str], *, power: bool, steps: tuple[str, ...]
+        self,
+        world: World,
+        brokers: list[str],
+        *,
+        power: bool,
+        steps: tuple[str, ...],
+        struck: str,
     ) -> None:
         self.world = world
+        self.struck = struck
         self.steps = steps
         self.brokers = brokers
         self.power = power

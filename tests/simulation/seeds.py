@@ -120,7 +120,7 @@ def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
 
 def _drawn(random: Random) -> tuple[str, FlushDiskType]:
     flush = random.choice(FLUSHES)
-    return random.choice(["masters", "masters", "pair", "group"]), flush
+    return random.choice(SHAPES), flush
 
 
 def shape_of(seed: int) -> str:
@@ -147,17 +147,16 @@ async def _story(
     clients = found["clients"] = Clients(world, often)
     power = shape == "masters" or (flush is FlushDiskType.SYNC_FLUSH and shape == "pair")
     machines = [each.name for each in world.machines.values() if each.broker_name]
-    schedule = Schedule(
-        world, Faults(world, machines, power=power, steps=often.steps), often, skip=skip
-    )
+    faults = Faults(world, machines, power=power, steps=often.steps, struck=often.struck)
+    schedule = Schedule(world, faults, often, skip=skip)
     growing = Growing(world, often)
     tables = TableWatch(world, clients.journal, often)
     watches = [asyncio.ensure_future(each.run()) for each in (growing, tables)]
-    faults = asyncio.ensure_future(schedule.run())
+    striking = asyncio.ensure_future(schedule.run())
     while not clients.journal.done and world.loop.now < 2000:
         await asyncio.sleep(0.5)
     schedule.stop()
-    await faults
+    await striking
     found["faults"] = schedule.count
     case = Case(world, clients.journal, set(world.broker_names()), often, {})
     found["timed"] = case.is_timed
