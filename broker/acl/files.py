@@ -27,6 +27,9 @@ from .permissions import AccessTable, AclError, AclFile, check_keys, check_resou
 log: Final = logging.getLogger(__name__)
 
 WATCH_S: Final = 5.0
+AGAIN_S: Final = 60.0
+"""Files that cannot be used and do not change are read again: what kept them from being read (no
+descriptor left, an owner that was given to them a moment later) need not show in them."""
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 _NOT_ACCOUNTS: Final = "tools.yml"
 _UNUSABLE: Final = ("file",)
@@ -82,8 +85,9 @@ class AclFiles:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._outages = Outages(clock)
-        self._refused: tuple[Seen, str] | None = None
-        """Files that cannot be used, and why."""
+        self._refused: tuple[Seen, float] | None = None
+        """Files that cannot be used, and when they are read again."""
+        self._problem = ""
         if not self.default.exists():
             self.default.parent.mkdir(parents=True, exist_ok=True)
             self.default.touch(mode=0o600)
@@ -102,6 +106,7 @@ class AclFiles:
         return next((file for file in self.table.files if file.path == str(self.default)), None)
 
     def _look(self) -> Seen:
+        """Raises OSError."""
         found = sorted(
             path
             for path in (self._folder.rglob("*") if self._folder.is_dir() else ())
@@ -113,7 +118,7 @@ class AclFiles:
         for path in found:
             try:
                 stat = path.stat()
-            except OSError:
+            except FileNotFoundError:
                 continue  # gone meanwhile
             seen[path] = (stat.st_mtime_ns, stat.st_size)
         return seen
@@ -136,30 +141,39 @@ class AclFiles:
             await self.refresh()
 
     async def refresh(self) -> bool:
-        """Look at the files; whether there is another table now. One that cannot be used is not
-        read again before it changes."""
+        """Look at the files; whether there is another table now. One that cannot be used is read
+        again when it changes, and every ``AGAIN_S``."""
         async with self._lock:
-            seen = await asyncio.to_thread(self._look)
+            try:
+                seen = await asyncio.to_thread(self._look)
+            except OSError as error:
+                self._problem = (
+                    f"{error.filename or self._folder}: cannot be read: {error.strerror}"
+                )
+                return self._stays_as_it_was()
             if seen == self._seen:
-                self._refused = None
-                self._outages.works(_UNUSABLE)
+                self._take(self.table, seen)
                 return False
-            if self._refused is None or seen != self._refused[0]:
-                try:
-                    table = await asyncio.to_thread(self._load, seen)
-                except AclError as error:
-                    self._refused = seen, error.text
-                else:
-                    self._take(table, seen)
-                    return True
-            self._outages.fails(
-                log,
-                _UNUSABLE,
-                "ACL file cannot be used, the accounts stay as they were: %s",
-                self._refused[1],
-                level=logging.ERROR,
-            )
-            return False
+            now = self._clock.monotonic()
+            if self._refused is not None and seen == self._refused[0] and now < self._refused[1]:
+                return self._stays_as_it_was()
+            try:
+                table = await asyncio.to_thread(self._load, seen)
+            except AclError as error:
+                self._refused, self._problem = (seen, now + AGAIN_S), error.text
+                return self._stays_as_it_was()
+            self._take(table, seen)
+            return True
+
+    def _stays_as_it_was(self) -> bool:
+        self._outages.fails(
+            log,
+            _UNUSABLE,
+            "ACL file cannot be used, the accounts stay as they were: %s",
+            self._problem,
+            level=logging.ERROR,
+        )
+        return False
 
     def _take(self, table: AccessTable, seen: Seen) -> None:
         self._seen, self._refused, self.table = seen, None, table

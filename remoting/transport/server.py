@@ -207,7 +207,7 @@ class RemotingServer:
                 await self._used.wait()
             await self.clock.sleep(1.0)
             if self._tls is not None:
-                await asyncio.to_thread(self._tls.refresh)
+                await asyncio.to_thread(self._tls.refresh, self.clock.monotonic())
                 self._tell_old_certificate(self._tls.problem)
             now = self.clock.monotonic()
             for connection in list(self.connections):

@@ -27,6 +27,9 @@ log: Final = logging.getLogger(__name__)
 HANDSHAKE_BYTE = 0x16
 PATIENCE_S: float = 5.0
 """So long certificates may take to be read."""
+AGAIN_S: Final = 60.0
+"""Files that cannot be used and do not change are tried again: what kept them from being read (no
+descriptor left, an owner that was given to them a moment later) need not show in them."""
 
 
 class TlsMode(Enum):
@@ -69,6 +72,7 @@ class TlsConfig(Record, frozen=True, kw_only=True):
 
 class ServerTls:
     """The certificate of a server, loaded again when its files change (class FileWatchService).
+    Those that cannot be used are tried again every ``AGAIN_S``.
 
     New connections get the new certificate; those that exist keep theirs. Raises ``TlsError`` when
     made with files that cannot be used; ``refresh`` keeps the old certificate then.
@@ -89,21 +93,29 @@ class ServerTls:
             )
             if p
         ]
+        self._reader = _Reader()
         self._stamps = self._look()
-        self.context: ssl.SSLContext = _server_context(config, config.server_cert_path)
+        """Of the files in use."""
+        self._tried = self._stamps
+        self._again_at = 0.0
+        self.context: ssl.SSLContext = _server_context(config, self._paths[0], self._reader)
 
-    def refresh(self) -> None:
-        """Look at the files, which blocks on the disk; load them when they have changed."""
+    def refresh(self, now: float) -> None:
+        """Look at the files, which blocks on the disk; load them when they have changed. ``now``:
+        seconds on a monotonic clock."""
         stamps = self._look()
         if stamps == self._stamps:
+            self.problem = None
             return
-        self._stamps = stamps
+        if stamps == self._tried and now < self._again_at:
+            return
+        self._tried, self._again_at = stamps, now + AGAIN_S
         try:
-            self.context = _server_context(self._config, self._paths[0])
+            self.context = _server_context(self._config, self._paths[0], self._reader)
         except TlsError as error:
             self.problem = error
         else:
-            self.problem = None
+            self._stamps, self.problem = stamps, None
             log.info("certificate reloaded cert=%s", self._paths[0])
 
     def _look(self) -> list[tuple[int, int]]:
@@ -129,15 +141,16 @@ def _stamp(path: str) -> tuple[int, int]:
     return (status.st_mtime_ns, status.st_size)
 
 
-def _server_context(config: TlsConfig, cert_path: str) -> ssl.SSLContext:
+def _server_context(config: TlsConfig, cert_path: str, reader: _Reader) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load_chain(context, cert_path, config.server_key_path, config.server_key_password, "server")
+    key, password = config.server_key_path, config.server_key_password
+    _load_chain(context, reader, cert_path, key, password, "server")
     if config.server_auth_client or config.server_need_client_auth in ("require", "optional"):
         if config.server_trust_cert_path is None:
             raise TlsError(
                 "clients are to be authenticated, but tls.server.trustCertPath is not set"
             )
-        _load_trust(context, config.server_trust_cert_path)
+        _load_trust(context, reader, config.server_trust_cert_path)
         optional = config.server_need_client_auth == "optional" and not config.server_auth_client
         context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
     return context
@@ -146,7 +159,7 @@ def _server_context(config: TlsConfig, cert_path: str) -> ssl.SSLContext:
 def client_context(config: TlsConfig) -> ssl.SSLContext:
     """The context for connections that we make. As in the original the host name is not checked.
     Raises ``TlsError``."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context, reader = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), _Reader()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     if config.client_auth_server:
@@ -154,10 +167,11 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
         if config.client_trust_cert_path is None:
             context.load_default_certs()
         else:
-            _load_trust(context, config.client_trust_cert_path)
+            _load_trust(context, reader, config.client_trust_cert_path)
     if config.client_cert_path is not None:
         _load_chain(
             context,
+            reader,
             config.client_cert_path,
             config.client_key_path,
             config.client_key_password,
@@ -167,7 +181,12 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
 
 
 def _load_chain(
-    context: ssl.SSLContext, cert: str, key: str | None, password: str | None, side: str
+    context: ssl.SSLContext,
+    reader: _Reader,
+    cert: str,
+    key: str | None,
+    password: str | None,
+    side: str,
 ) -> None:
     def nobody_to_ask() -> str:
         raise TlsError(
@@ -175,56 +194,52 @@ def _load_chain(
         )
 
     what = f"the certificate {cert} with the key {key or cert}"
-    try:
-        _in_time(
-            lambda: context.load_cert_chain(
-                cert, key, nobody_to_ask if password is None else password
-            ),
-            what,
-        )
-    except (OSError, ValueError) as error:
-        raise TlsError(f"cannot use {what}: {error}") from None
+    reader.load(
+        lambda: context.load_cert_chain(cert, key, nobody_to_ask if password is None else password),
+        what,
+    )
 
 
-def _load_trust(context: ssl.SSLContext, path: str) -> None:
-    what = f"the trusted certificates {path}"
-    if not Path(path).exists():
-        raise TlsError(f"cannot use {what}: there is no such file")
-    is_folder = Path(path).is_dir()
-    try:
-        _in_time(
-            lambda: context.load_verify_locations(
-                None if is_folder else path, path if is_folder else None
-            ),
-            what,
-        )
-    except (OSError, ValueError) as error:
-        raise TlsError(f"cannot use {what}: {error}") from None
+def _load_trust(context: ssl.SSLContext, reader: _Reader, path: str) -> None:
+    def load() -> None:
+        if not Path(path).exists():  # with a folder that is none ssl is content
+            raise FileNotFoundError("there is no such file")
+        is_folder = Path(path).is_dir()
+        context.load_verify_locations(None if is_folder else path, path if is_folder else None)
+
+    reader.load(load, f"the trusted certificates {path}")
 
 
-def _in_time(load: Callable[[], None], what: str) -> None:
-    """Load files in a thread that may be left alone: nobody can interrupt who reads from a FIFO
-    that nobody writes to. Raises what ``load`` does, or ``TlsError`` after ``PATIENCE_S``."""
-    result: Future[None] = Future()
+class _Reader:
+    """Loads files in a thread that may be left alone: nobody can interrupt who reads from a FIFO
+    that nobody writes to. Of such threads there is one at a time."""
 
-    def run() -> None:
+    def __init__(self) -> None:
+        self._last: Future[None] = Future()
+        self._last.set_result(None)
+
+    def load(self, load: Callable[[], None], what: str) -> None:
+        """Raises ``TlsError`` where ``load`` fails, or lasts longer than ``PATIENCE_S``."""
+        result: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                load()
+            except (OSError, ValueError, TlsError) as error:  # SSLError is an OSError
+                result.set_exception(error)
+            else:
+                result.set_result(None)
+
         try:
-            load()
-        except (
-            OSError,
-            ValueError,
-            TlsError,
-        ) as error:  # ssl.SSLError is an OSError; a password may be too long
-            result.set_exception(error)
-        else:
-            result.set_result(None)
-
-    Thread(target=run, name="certificates", daemon=True).start()
-    try:
-        result.result(PATIENCE_S)
-    except TimeoutError:
-        remark = (
-            f"nothing could be read within {PATIENCE_S:g} s; is it a FIFO, or on a file system "
-            "that hangs?"
-        )
-        raise TlsError(f"cannot use {what}: {remark}") from None
+            if not self._last.done():
+                raise TimeoutError
+            Thread(target=run, name="certificates", daemon=True).start()
+            self._last = result
+            result.result(PATIENCE_S)
+        except TimeoutError:
+            raise TlsError(
+                f"cannot use {what}: nothing could be read within {PATIENCE_S:g} s; is it a FIFO, "
+                "or on a file system that hangs?"
+            ) from None
+        except (OSError, ValueError, RuntimeError) as error:  # the last: no thread can be started
+            raise TlsError(f"cannot use {what}: {error}") from None

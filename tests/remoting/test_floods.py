@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from pathlib import Path
@@ -162,3 +163,42 @@ def test_a_certificate_that_cannot_be_used(
     with caplog.at_level(logging.INFO, "aiorocketmq.remoting"):
         asyncio.run(asyncio.wait_for(main(), 60))
     assert told(caplog, "certificate not reloaded") == TWO_MINUTES
+
+
+def test_certificates_that_could_not_be_read_are_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their owner is set a moment after they are there, or no descriptor is left: nothing that can
+    be seen of them changes afterwards."""
+    path = tmp_path / "all.pem"
+
+    def issue() -> None:
+        path.write_bytes(
+            trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.bytes()
+        )
+
+    issue()
+    config = TlsConfig(
+        server_cert_path=str(path), server_auth_client=True, server_trust_cert_path=str(path)
+    )
+    tls = ServerTls(config)
+    before = tls.context
+    issue()
+    with monkeypatch.context() as forbidden:
+        exists = Path.exists
+
+        def denied(self: Path) -> bool:
+            if self == path:
+                raise PermissionError(errno.EACCES, "Permission denied", str(self))
+            return exists(self)
+
+        forbidden.setattr(Path, "exists", denied)
+        tls.refresh(0.0)
+    assert "the trusted certificates" in str(tls.problem)
+    assert "Permission denied" in str(tls.problem)
+    tls.refresh(59.0)
+    assert tls.problem is not None
+    assert tls.context is before
+    tls.refresh(60.0)
+    assert tls.problem is None
+    assert tls.context is not before

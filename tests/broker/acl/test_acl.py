@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,35 @@ def test_a_changed_file_counts_after_the_next_look(
         assert set(files.table.accounts) == {"one-more"}
 
     asyncio.run(run())
+
+
+def test_what_could_not_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a descriptor nobody can look; and nothing that can be seen of a file changes with its
+    owner."""
+
+    async def run() -> None:
+        clock = ManualClock()
+        files = AclFiles(home(tmp_path), "conf/plain_acl.yml", clock)
+        touch(files.default, "accounts: [{accessKey: newcomer, secretKey: my-secret}]")
+        for name, number in (("is_dir", errno.EMFILE), ("read_bytes", errno.EACCES)):
+            with monkeypatch.context() as failing:
+                failing.setattr(Path, name, partial(_fails, number))
+                assert not await files.refresh()
+            assert "producer" in files.table.accounts
+        clock.advance(59)
+        assert not await files.refresh()
+        clock.advance(1)
+        assert await files.refresh()
+        assert set(files.table.accounts) == {"newcomer"}
+
+    asyncio.run(run())
+    assert os.strerror(errno.EMFILE) in caplog.text
+
+
+def _fails(number: int, *_args: object) -> None:
+    raise OSError(number, os.strerror(number))
 
 
 def test_a_file_that_is_gone_leaves_the_accounts_as_they_are(tmp_path: Path) -> None:
