@@ -16,9 +16,11 @@ from ..remoting.protocol.fastjson import writer as fastjson_writer
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
-MAX_CHARACTERS = 4 * 1024 * 1024
-"""Of all names, keys and values: a namespace has to fit into an answer, and every change writes the
-whole file."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Of all names, keys and values in JSON: a namespace has to fit into an answer, and every change
+writes the whole file."""
+ENTRY_BYTES = 200
+"""An entry counts as so many more: to write it takes as long as to write so long a text."""
 _REFERENCE = "$ref"
 
 
@@ -31,8 +33,8 @@ class KvConfig:
 
     def __init__(self, table: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._table = {namespace: dict(entries) for namespace, entries in (table or {}).items()}
-        self._characters = sum(
-            len(namespace) + sum(len(key) + len(value) for key, value in entries.items())
+        self._bytes = sum(
+            _bytes_of(namespace, *entries.keys(), *entries.values()) + ENTRY_BYTES * len(entries)
             for namespace, entries in self._table.items()
         )
 
@@ -68,30 +70,30 @@ class KvConfig:
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Raises ``KvConfigError`` for a key that the file could not hold, and when the table would
-        hold more than ``MAX_CHARACTERS``."""
+        hold more than ``MAX_BYTES``."""
         if key == _REFERENCE:
             raise KvConfigError(
                 f"{key} cannot be a key: in JSON it is read as a reference to something else"
             )
         entries = self._table.get(namespace)
         old = None if entries is None else entries.get(key)
-        added = (
-            len(value)
-            + (len(key) if old is None else -len(old))
-            + (len(namespace) if entries is None else 0)
-        )
-        if added > 0 and self._characters + added > MAX_CHARACTERS:
+        added = _bytes_of(value) - (0 if old is None else _bytes_of(old))
+        if old is None:
+            added += _bytes_of(key) + ENTRY_BYTES
+        if entries is None:
+            added += _bytes_of(namespace)
+        if added > 0 and self._bytes + added > MAX_BYTES:
             raise KvConfigError(
-                f"the KV configuration holds {self._characters} of {MAX_CHARACTERS} characters, "
-                f"{key} does not fit"
+                f"the KV configuration holds {self._bytes} of {MAX_BYTES} bytes (an entry counts "
+                f"{ENTRY_BYTES} besides its JSON), {key} does not fit"
             )
-        self._characters += added
+        self._bytes += added
         self._table.setdefault(namespace, {})[key] = value
 
     def delete(self, namespace: str, key: str) -> None:
         old = self._table.get(namespace, {}).pop(key, None)
         if old is not None:
-            self._characters -= len(key) + len(old)
+            self._bytes -= _bytes_of(key, old) + ENTRY_BYTES
 
     def namespaces(self) -> list[str]:
         """The names of all namespaces."""
@@ -100,3 +102,7 @@ class KvConfig:
     def namespace(self, namespace: str) -> Mapping[str, str] | None:
         """All entries of a namespace, ``None`` when there never was one of that name."""
         return self._table.get(namespace)
+
+
+def _bytes_of(*texts: str) -> int:
+    return sum(len(fastjson_writer.dumps(text)) for text in texts)

@@ -81,8 +81,11 @@ class LostBrokers:
     def table(self, namespace: str) -> Mapping[str, str] | None:
         """What a list of the namespace has; ``None`` for other namespaces, and for none."""
         if namespace == LOST_BROKERS_OF_TOPIC:
-            topics = frozenset().union(*(each.topics for each in self._lost.values()))
-            return {topic: self._of_topic(topic) for topic in sorted(topics)} or None
+            missed: dict[str, list[str]] = {}
+            for name, each in self._lost.items():
+                for topic in each.topics:
+                    missed.setdefault(topic, []).append(f"{name}={each.last_update_ms}")
+            return {topic: ";".join(missed[topic]) for topic in sorted(missed)} or None
         if namespace != LOST_BROKERS or not self._lost:
             return None
         return {name: str(each.last_update_ms) for name, each in self._lost.items()}

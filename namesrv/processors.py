@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from ..remoting.clock import Clock, steady_ms
@@ -15,7 +16,7 @@ from ..remoting.peer import Peer
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
-from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
+from ..remoting.protocol.bodies.topic_config import DataVersion
 from ..remoting.protocol.codes import V4_9_4, RequestCode, ResponseCode
 from ..remoting.protocol.commands.kv import (
     GetKVConfigResponse,
@@ -102,16 +103,16 @@ class BrokerProcessor:
                 ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error)
             )
 
-        def topics() -> Steps[Mapping[str, TopicConfig]]:
-            found = yield from registration.topics()
-            _still_there(ctx)
-            return found
-
-        _still_there(ctx)
         version, filter_servers, _ = registration
         try:
             done = yield from self._routes.register_in_slices(
-                request, version, filter_servers, topics, ctx.connection, steady_ms(self._clock)
+                request,
+                version,
+                filter_servers,
+                registration.topics,
+                ctx.connection,
+                steady_ms(self._clock),
+                partial(_still_there, ctx),
             )
         except RouteTableFullError as error:
             self._log_refusal(request, error)

@@ -10,6 +10,7 @@ a word.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,10 +55,11 @@ class Rivals:
         self._drop_if_empty(broker_name)
         return rival
 
-    def gone(self, address: str) -> None:
-        """It does not come back; or as a new one."""
+    def gone(self, addresses: Collection[str]) -> None:
+        """They do not come back; or as new ones."""
         for name, turns in list(self._turns.items()):
-            turns.forget(address)
+            for address in {*turns.lost, *turns.back}.intersection(addresses):
+                turns.forget(address)
             self._drop_if_empty(name)
 
     def _drop_if_empty(self, broker_name: str) -> None:

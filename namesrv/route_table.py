@@ -188,13 +188,14 @@ class RouteTable:
         topics: Topics,
         connection: object,
         now_ms: int,
+        still_there: Callable[[], None] = lambda: None,
     ) -> Steps[Registered]:
         """Take a registration (103). ``topics`` is called only when they are needed: from a master,
         and when the DataVersion of this address changed or the address is new, or topics that are
         not among them may be forgotten. When it raises, nothing has changed. Of many topics some
         are known before the others; raises ``BrokerGoneError`` when the broker is removed
-        meanwhile. Raises ``RouteTableFullError``: a broker that was known before stays, with what
-        it had.
+        meanwhile. ``still_there`` raises where nobody would remove it any more. Raises
+        ``RouteTableFullError``: a broker that was known before stays, with what it had.
         """
         name, is_master = broker.broker_name, broker.broker_id == MASTER_ID
         configs: Mapping[str, TopicConfig] = {}
@@ -211,6 +212,7 @@ class RouteTable:
             if (before := self._live.get(broker.broker_addr)) is not None:
                 before.last_update_ms = now_ms
             raise
+        still_there()  # others had their turn; they have none before it can be removed
         is_new = self._is_new(broker)
         changed = (
             configs if is_new or self.is_changed(broker.broker_addr, data_version) else {}
@@ -244,7 +246,7 @@ class RouteTable:
         """Forget a broker (104). Its entry goes by its address: the id that it names may be another
         one's by now, or not be its own yet. False: it was not live."""
         was_live = self._live.pop(broker.broker_addr, None) is not None
-        self._rivals.gone(broker.broker_addr)
+        self._rivals.gone({broker.broker_addr})
         self._filter_servers.pop(broker.broker_addr, None)
         known = self._brokers.get(broker.broker_name)
         if known is not None:
@@ -624,7 +626,7 @@ class RouteTable:
         gone = lives.keys()
         for address in gone:
             self._filter_servers.pop(address, None)
-            self._rivals.gone(address)
+        self._rivals.gone(gone)
         for name, broker in self._brokers.items():
             here = {i: known for i, known in broker.broker_addrs.items() if known in gone}
             for broker_id in here:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.namesrv.kv_config import (
-    MAX_CHARACTERS,
+    ENTRY_BYTES,
+    MAX_BYTES,
     ORDER_TOPIC_CONFIG,
     KvConfig,
     KvConfigError,
@@ -84,7 +85,7 @@ def test_files_round_trip(table: dict[str, dict[str, str]]) -> None:
 
 def test_the_table_has_an_end() -> None:
     config = KvConfig({"N": {"k": "1"}})
-    half = "v" * (MAX_CHARACTERS // 2)
+    half = "v" * (MAX_BYTES // 2 - ENTRY_BYTES)
     config.put("N", "a", half)
     with pytest.raises(KvConfigError, match="does not fit"):
         config.put("M", "b", half)
@@ -93,3 +94,22 @@ def test_the_table_has_an_end() -> None:
     config.delete("N", "a")
     config.put("M", "b", half)
     assert config.get("M", "b") == half
+
+
+@pytest.mark.parametrize(
+    "value", ["", "\1" * 1000, "\U0001f600" * 1000], ids=["nothing", "escaped", "emoji"]
+)
+def test_a_namespace_fits_into_an_answer_whatever_it_holds(value: str) -> None:
+    """Also entries of nothing have an end: each takes its time."""
+    config = KvConfig()
+
+    def fill() -> None:
+        for number in range(MAX_BYTES // ENTRY_BYTES + 1):
+            config.put("N", str(number), value)
+
+    with pytest.raises(KvConfigError, match="does not fit"):
+        fill()
+    assert len(config.to_json().encode()) <= MAX_BYTES
+    for key in list(config.namespace("N") or ()):
+        config.delete("N", key)
+    config.put("N", "all", "v" * (MAX_BYTES - 2 * ENTRY_BYTES))

@@ -6,6 +6,8 @@ import asyncio
 import struct
 import zlib
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -144,27 +146,32 @@ def test_more_topics_than_the_name_server_has_room_for_are_refused_in_words(
     asyncio.run(scene())
 
 
-def test_who_goes_while_its_topics_are_read_is_not_registered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [(registration_body, "_decode_topics"), (route_table, "check_names")],
+    ids=["read", "checked"],
+)
+def test_who_goes_while_its_topics_are_looked_at_is_not_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str
 ) -> None:
-    read = 0
-    really = registration_body._decode_topics
+    steps = 0
+    really = getattr(module, step)
 
-    def decode(piece: bytes) -> dict[str, TopicConfig]:
-        nonlocal read
-        read += 1
-        return really(piece)
+    def counted(some: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return really(some)
 
-    monkeypatch.setattr(registration_body, "_decode_topics", decode)
+    monkeypatch.setattr(module, step, counted)
 
     async def scene() -> None:
         world = World(tmp_path)
         broker, client = world.connect(), world.connect()
         done = register(broker, 3000)
-        while read < 3:
+        while steps < 3:
             await asyncio.sleep(0)
-        assert not await knows(client, "t0")
         broker.close()
+        assert not await knows(client, "t0")
         await asyncio.gather(done, return_exceptions=True)
         await asyncio.gather(*world.owner.tasks)
         answer = await client.invoke(RequestCode.GET_BROKER_CLUSTER_INFO, NoFields(), timeout=60)
