@@ -641,6 +641,8 @@ def test_what_is_done_with_a_part_of_a_cluster_is_a_failure(
             assert printed.format(b=cluster.broker_address) in found.out, found
             assert told in found.err
             assert found.code == bool(told)
+            if arguments.startswith("deleteSubGroup"):  # nor are its topics where it was not
+                assert found.err.count(told) == 1
             assert "from cluster [DefaultCluster] success" not in found.out
     for arguments in list(ON_A_CLUSTER)[-2:]:
         assert admin(*arguments.split()).code == 0

@@ -117,7 +117,7 @@ async def delete_sub_group(
     check_target(broker_addr, cluster)
     where = f" in cluster [{cluster}]" if broker_addr is None else ""
     async with shell.admin() as admin:
-        addresses = await masters(shell, admin, broker_addr, cluster)
+        addresses, deleted = await masters(shell, admin, broker_addr, cluster), set[str]()
         async for address in each(
             shell,
             addresses,
@@ -125,6 +125,7 @@ async def delete_sub_group(
                 address, group, remove_offset=remove_offset
             ),
         ):
+            deleted.add(address)
             shell.out.line(
                 f"delete subscription group [{group}] from broker [{address}]{where} success."
             )
@@ -132,7 +133,8 @@ async def delete_sub_group(
             return
         for topic in (retry_topic(group), dlq_topic(group)):
             masters_now = await admin.masters_of(cluster)
-            await delete_everywhere(shell, admin, topic, cluster, masters_now)
+            without = [each for each in masters_now if each in deleted]  # others have the group
+            await delete_everywhere(shell, admin, topic, cluster, without)
 
 
 @command("getConsumerConfig", json=True)
