@@ -90,7 +90,9 @@ class GroupMember:
         self.instance = instance
         self._outages = instance.outages
         self.group = group
-        self.offsets: OffsetStore = broadcast_offsets or BrokerOffsets(instance, group)
+        self.offsets: OffsetStore = broadcast_offsets or BrokerOffsets(
+            instance, group, of_masters=locks is not None
+        )
         self.broadcasting: bool = broadcast_offsets is not None
         self._locks = locks
         self.callbacks: QueueCallbacks = QueueCallbacks(group, None, None, None)

@@ -65,8 +65,12 @@ class KnownOffsets:
 class BrokerOffsets(KnownOffsets):
     """Offsets of one group, kept by the brokers."""
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
+    def __init__(self, instance: ClientInstance, group: str, *, of_masters: bool = False) -> None:
+        """``of_masters``: where no master answers, no slave is asked. Of a queue that is locked the
+        master that gave the lock knows how far its last owner came; a slave may know less, and the
+        master would be told that."""
         super().__init__()
+        self._ask = instance.ask_master if of_masters else instance.ask_owner
         self._instance = instance
         self._group = group
 
@@ -83,7 +87,7 @@ class BrokerOffsets(KnownOffsets):
             bname=queue.broker_name,
         )
         try:
-            answer = await self._instance.ask_owner(
+            answer = await self._ask(
                 queue, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT
             )
         except QueryNotFound:

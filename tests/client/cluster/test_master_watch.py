@@ -14,6 +14,7 @@ from aiorocketmq.client.cluster.master_watch import (
     LONGEST_BACK_OFF_S,
     LONGEST_GAP_S,
 )
+from aiorocketmq.client.offsets.offset_store import BrokerOffsets
 from aiorocketmq.remoting.errors import BrokerError, ConnectError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
@@ -160,5 +161,22 @@ def test_offsets_are_at_a_slave_too() -> None:
         answer = await world.instance.ask_owner(QUEUE, MAX_OFFSET, HEADER, timeout=3)
         assert answer.code == 0
         assert len(world.asked_of(TWO)) == 1
+
+    play(test, GONE, Says())
+
+
+@pytest.mark.parametrize("of_masters", [False, True])
+def test_of_a_locked_queue_a_slave_is_not_asked_where_the_group_is(of_masters: bool) -> None:
+    """It may know less than the master that gave the lock, which would be told that."""
+
+    async def test(world: MovingMaster) -> None:
+        world.ids = {2: TWO}
+        offsets = BrokerOffsets(world.instance, "g", of_masters=of_masters)
+        if of_masters:
+            with pytest.raises(ConnectError):
+                await offsets.fetch(QUEUE)
+        else:
+            assert await offsets.fetch(QUEUE) == 5
+        assert len(world.asked_of(TWO)) == (0 if of_masters else 1)
 
     play(test, GONE, Says())
