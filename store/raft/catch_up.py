@@ -5,7 +5,8 @@ A member without its log is told so by a marker (``votes`` is False from the sta
 out: it knows of no term, has no log, and a peer has one. It may vote again
 
 * once its log is as good as that of every other member was after it started, as they last said, or
-* once it has committed what its leader had after it started.
+* once it has committed what its leader had after it started; a leader of the original does not tell
+  where its log ends, but in every push how much of it is committed: that much.
 
 Until then it may vote for a candidate as good as every other member. So a group whose members are
 all empty elects, as soon as all are there. A member that has lost its term as well may have voted
@@ -26,8 +27,8 @@ from .state import MemberState
 ASK_MS = 500
 """Pace of the questions of one that may not vote."""
 JAVA_CAUGHT_UP_MS = 6000
-"""A leader that does not tell where its log ends has told everything that it had when this member
-began to follow, once it was followed so long: its calls end after 3000."""
+"""A leader that does not tell where its log ends has told how much of it was committed when this
+member began to follow, once it was followed so long: its calls end after 3000."""
 
 
 class CatchUp:
@@ -51,6 +52,8 @@ class CatchUp:
         self._target = (-1, -1)
         self._followed_since = 0
         self._followed: tuple[str | None, int] = (None, -1)
+        self._told_commit = -1
+        """Of the leader that is followed: so much of its log is committed, whatever is here."""
         self.deadline_ms: int | None = None
         state.role_listeners.append(self._role_changed)
 
@@ -85,6 +88,10 @@ class CatchUp:
         before."""
         if self._new:
             self._lost()
+
+    def told_commit(self, index: int) -> None:
+        """The leader that is followed has committed so much."""
+        self._told_commit = max(self._told_commit, index)
 
     def committed(self, now_ms: int) -> None:
         """The commit index has risen."""
@@ -135,8 +142,12 @@ class CatchUp:
                 self._answers.clear()
             if answer.leader_id == peer:
                 self._target = answer.term, answer.ledger_end_index
-        elif state.leader_id == peer and now_ms - self._followed_since >= JAVA_CAUGHT_UP_MS:
-            self._target = state.term, state.log.end_index
+        elif (
+            state.leader_id == peer
+            and now_ms - self._followed_since >= JAVA_CAUGHT_UP_MS
+            and self._told_commit >= 0  # else it has sent nothing so far, whatever it has
+        ):
+            self._target = state.term, max(state.log.end_index, self._told_commit)
         if not state.votes:
             self._judge(now_ms)
             self._plan(now_ms + ASK_MS)
@@ -178,6 +189,7 @@ class CatchUp:
         if followed != self._followed:
             self._followed = followed
             self._followed_since = now_ms
+            self._told_commit = -1
             if not self._state.votes and self._state.role is Role.FOLLOWER:
                 self._begin_round()  # where its log ends says what there is to catch up
                 self.deadline_ms = now_ms

@@ -294,6 +294,7 @@ class Follower:
             return DledgerCode.SUCCESS
         self.heard_ms = now_ms
         told = request.commit_index
+        self._catch_up.told_commit(told)
         if told <= state.committed:
             return DledgerCode.SUCCESS
         index = min(told, matched)

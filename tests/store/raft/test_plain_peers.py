@@ -8,11 +8,13 @@ import msgspec
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     DledgerBody,
     HeartbeatRequest,
+    MetadataRequest,
     MetadataResponse,
+    PushType,
 )
-from aiorocketmq.store.raft.ready import Role
+from aiorocketmq.store.raft.ready import HardState, Role
 
-from .lab import NAMES, Group, log_of
+from .lab import NAMES, Alone, Group, log_of
 
 
 class PlainGroup(Group):
@@ -72,3 +74,47 @@ def test_one_that_lost_its_log_votes_once_it_has_followed_long_enough() -> None:
     group.wait(5000)
     assert group.members[lost].votes
     assert group.logs[lost].stored == group.logs[leader].stored
+
+
+class FollowsPlain(Alone):
+    """It has lost its log, and follows a leader that says nothing about its own."""
+
+    def __init__(self) -> None:
+        super().__init__(hard=HardState(3), votes=False)
+        self.follow(3)
+
+    def goes_on(self, ms: int) -> None:
+        """The leader's heart beats, and it tells that it leads, when it is asked."""
+        for _ in range(ms // 100):
+            self.wait(100)
+            self.member.receive(self.now, self.beat(3, pace=None), None)
+            told = MetadataResponse(group="G", leader_id="n1", peers=dict.fromkeys(NAMES, ""))
+            for out in self.requests:
+                if isinstance(out.request, MetadataRequest):
+                    self.member.answered(self.now, out.peer, out.request, told)
+            self.requests.clear()
+            self.take()
+
+
+def test_one_that_is_sent_its_log_slowly_votes_when_it_has_what_is_committed() -> None:
+    alone, (first, *rest) = FollowsPlain(), log_of(*[3] * 20).stored
+    alone.pushed(PushType.TRUNCATE, 3, first, commit_index=15)
+    for entry in rest:
+        assert alone.member.votes == (alone.log.end_index >= 15)
+        alone.goes_on(1000)
+        alone.pushed(PushType.APPEND, 3, entry, commit_index=15 + (entry.index == 19))
+    assert alone.member.votes
+
+
+def test_one_that_is_sent_nothing_does_not_vote() -> None:
+    """It may be that the leader only has not begun."""
+    alone = FollowsPlain()
+    alone.goes_on(20_000)
+    assert not alone.member.votes
+    (first,) = log_of(3).stored
+    alone.pushed(PushType.TRUNCATE, 3, first, commit_index=-1)
+    alone.goes_on(1000)
+    assert not alone.member.votes
+    alone.pushed(PushType.COMMIT, 3, commit_index=0)
+    alone.goes_on(1000)
+    assert alone.member.votes
