@@ -535,7 +535,7 @@ class RaftNode:
         or begin its term, leaves its place to another one; where that fails it tries again
         later."""
         now = self._clock.monotonic()
-        if not self._leading or self._refusing is HANDING_OVER:
+        if not self._leading or self._member.transferee is not None:
             return
         if self._takes_puts():
             self._hand_over_pause_s = HAND_OVER_AGAIN_S
@@ -590,7 +590,7 @@ class RaftNode:
         else:
             self._outages.fails(log, (_NOT_TAKEN,), _NOT_TAKEN, trouble, level=logging.ERROR)
         self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
-        if self._leading:
+        if self.takes_messages:
             self._regulate()
 
     def _regulate(self) -> None:

@@ -328,6 +328,35 @@ def test_a_leader_that_cannot_begin_its_term_gives_up() -> None:
     run(test)
 
 
+def test_a_leader_that_cannot_begin_its_term_takes_nothing() -> None:
+    """It would be of an earlier term. Nobody else can lead either, and so it goes on asking."""
+
+    async def test(group: Group) -> None:
+        for store in group.stores.values():
+            store.stuck = True
+        group.start()
+        await group.until(lambda: group.leaders)
+        (leader,) = group.leaders
+        node, end = leader.node, group.clock.monotonic() + 12
+
+        def some_seconds_have_passed() -> bool:
+            assert all(store.refusal is not None for store in group.stores.values())
+            return group.clock.monotonic() >= end
+
+        await group.until(some_seconds_have_passed)
+        to = group.stores[node.settings.others[0]]
+        to.stuck, to.disk = False, asyncio.Event()
+        handing = asyncio.ensure_future(node.transfer(node.settings.others[0]))
+        await group.until(lambda: node._member.transferee)
+        leader.store.stuck = False
+        await group.until(lambda: leader.store.term is not None)
+        assert leader.store.refusal is HANDING_OVER
+        to.disk.set()
+        await group.until(handing.done)
+
+    run(test)
+
+
 def test_a_leader_gives_up_however_many_wait_for_it() -> None:
     async def test(group: Group) -> None:
         group.start()
@@ -369,7 +398,13 @@ def test_leadership_does_not_go_round_where_nobody_can_store_anything() -> None:
         for store in group.stores.values():
             store.log.full = True
         end = group.clock.monotonic() + 40
-        await group.until(lambda: group.clock.monotonic() >= end)
+
+        def forty_seconds_have_passed() -> bool:
+            for store in group.stores.values():
+                assert store.term is not None or store.refusal is not None
+            return group.clock.monotonic() >= end
+
+        await group.until(forty_seconds_have_passed)
         assert max(each.node.term for each in group.members.values()) - term <= 12
 
     run(test)

@@ -10,6 +10,7 @@ from aiorocketmq.broker.raft.node import RaftNode
 from aiorocketmq.broker.raft.parts import NodeSettings
 from aiorocketmq.remoting.transport.config import ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.store.dledger.raft_store import BUSY, FOLLOWS
 from aiorocketmq.store.model.errors import StoreError
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.raft.ready import HardState, Role, RoleChange
@@ -37,7 +38,7 @@ class ListStore:
         self.on_readable: list[Callable[[], None]] = []
         self.term: int | None = None
         """It leads in this one."""
-        self.refusal: PutResult | None = None
+        self.refusal: PutResult | None = BUSY
         self.saves: list[HardState] = []
         self.disk: asyncio.Event | None = None
         """Saving waits for it."""
@@ -82,6 +83,7 @@ class ListStore:
 
     def follow(self) -> None:
         self.term = None
+        self.refusal = FOLLOWS
 
     def refuse(self, result: PutResult | None) -> None:
         self.refusal = result
