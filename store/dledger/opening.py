@@ -12,6 +12,7 @@ import logging
 from typing import Any, Final
 
 from ...remoting.protocol.record import BLANK_SIZE, blank_record, scan
+from ...remoting.protocol.record.entry import ENTRY_HEAD
 from ..files import StoreFiles
 from ..log.commit_log import CommitLog
 from ..log.entry_recovery import EntryRecovery, recover_entries
@@ -89,8 +90,8 @@ class MemberOpening:
             )
         if not clean and self._may_be_torn():
             damage = (
-                f"the properties of its last entry, {found.end_index}, end with a zero: they may "
-                "have been cut off, and come again from the leader"
+                f"its last entry, {found.end_index}, cannot be read or may be cut off: it comes "
+                "again from the leader"
             )
             raft.log.truncate(found.end_index - 1)
         raft.files.judge(raft.log.end_index, raft.log.end_term, damage, clean=clean)
@@ -105,14 +106,16 @@ class MemberOpening:
     def _may_be_torn(self) -> bool:
         """Where no checksum of the last entry is known: no CRC of the format covers the properties
         at the end of a record. Where a stop has cut it there it looks whole; kept, it would be
-        another one than that of the same number elsewhere."""
+        another one than that of the same number elsewhere. With ``checkCRCOnRecover=false`` nobody
+        has looked at its body either."""
         log_ = self._raft.log
         known = log_.index.checksums.of(log_.end_index) is not None
         if log_.end_index <= log_.begin_index or known:
             return False
-        entry = log_.entries(log_.end_index, 1)[0]
-        records = scan(entry.body).records
-        return len(records) == 1 and records.properties(0).endswith(b"\0")
+        place = log_.index.place(log_.end_index)
+        data = b"" if place is None else self._log.files.read(place.pos, place.size)
+        records = scan(data[ENTRY_HEAD.size :]).records
+        return len(records) != 1 or records.properties(0).endswith(b"\0")
 
     def finish(self, report: RecoveryReport) -> None:
         """It has run."""

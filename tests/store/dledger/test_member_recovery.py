@@ -6,11 +6,13 @@ from __future__ import annotations
 import logging
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
 from tests.store.dledger.world import (
@@ -74,6 +76,55 @@ def test_a_write_that_was_cut_off(tmp_path: Path) -> None:
     target = open_member(tmp_path / "b", "n1")
     assert raft_of(target).log.end_index == 198
     assert raft_of(target).files.votes, "it was never acknowledged"
+    same_again(tmp_path, source, target)
+
+
+def without_a_checksum(root: Path, target: MessageStore) -> tuple[Path, int]:
+    """It is killed, and none of its last entry, 199, is known, as of one that was just written.
+    Where that is: a file, and how far from its begin."""
+    position = raft_of(target).log.position_of(199)
+    crash(target)
+    shutil.rmtree(root / "b" / "dledger-n1" / "checksums")
+    last = data_files(root / "b", "n1")[-1]
+    return last, position - int(last.name)
+
+
+@pytest.mark.parametrize("check_crc", [True, False])
+def test_a_body_that_was_cut_off_goes(tmp_path: Path, check_crc: bool) -> None:
+    """Who does not look at bodies when it starts looks at the last one."""
+    source, target = pair(tmp_path)
+    last, at = without_a_checksum(tmp_path, target)
+    change(last, at + 48 + 88)
+    target = open_member(tmp_path / "b", "n1", check_crc_on_recover=check_crc)
+    raft = raft_of(target)
+    assert (raft.log.end_index, raft.files.votes) == (198, check_crc)
+    same_again(tmp_path, source, target)
+
+
+def test_an_end_that_cannot_be_read_just_now_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of descriptors, say: nothing is wrong with it."""
+    source, target = pair(tmp_path)
+    last, at = without_a_checksum(tmp_path, target)
+    before = last.read_bytes()
+
+    def fails(read: Callable[[MappedFile, int, int], bytes]) -> Callable[..., bytes]:
+        def read_other(file: MappedFile, position: int, length: int) -> bytes:
+            if (file.path, position) == (last, at):
+                raise StoreFileError(last, "cannot be read: too many open files")
+            return read(file, position, length)
+
+        return read_other
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "read", fails(MappedFile.read))
+        patch.setattr(MappedFile, "read_unmapped", fails(MappedFile.read_unmapped))
+        with pytest.raises(StoreFileError, match="too many open files"):
+            open_member(tmp_path / "b", "n1")
+    assert last.read_bytes() == before
+    target = open_member(tmp_path / "b", "n1")
+    assert (raft_of(target).log.end_index, raft_of(target).files.votes) == (199, True)
     same_again(tmp_path, source, target)
 
 
