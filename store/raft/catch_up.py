@@ -77,7 +77,7 @@ class CatchUp:
 
     def may_have_voted_in(self, term: int) -> bool:
         """Before it lost its term."""
-        return term <= self._maybe_voted_term
+        return self._forgot_term and term <= self._maybe_voted_term
 
     def voted(self) -> None:
         """With others that have nothing either: the group is new."""
@@ -128,10 +128,9 @@ class CatchUp:
         if answer is None:
             return
         if answer.ledger_end_index is not None and answer.ledger_end_term is not None:
-            if peer not in self._heard:
+            if peer not in self._heard:  # it may turn out later that the term was forgotten
                 self._heard.add(peer)
-                if self._forgot_term:
-                    self._maybe_voted_term = max(self._maybe_voted_term, answer.term)
+                self._maybe_voted_term = max(self._maybe_voted_term, answer.term)
             if self._new and answer.ledger_end_index >= 0:
                 self._lost()
             self._note_loss(peer, answer)

@@ -141,9 +141,13 @@ class Alone:
         self.requests.clear()
         return found
 
-    def tell_end(self, peer: str, end: tuple[int, int], *, votes: bool = True) -> None:
+    def tell_end(
+        self, peer: str, end: tuple[int, int], *, votes: bool = True, term: int = -1
+    ) -> None:
         """This peer answers all that it was asked: its log ends with this term and index."""
-        told = MetadataResponse(ledger_end_term=end[0], ledger_end_index=end[1], votes=votes)
+        told = MetadataResponse(
+            ledger_end_term=end[0], ledger_end_index=end[1], votes=votes, term=term
+        )
         for out in [out for out in self.requests if out.peer == peer]:
             if isinstance(out.request, MetadataRequest):
                 self.requests.remove(out)

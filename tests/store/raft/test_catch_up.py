@@ -25,6 +25,23 @@ def test_a_member_without_a_disk_finds_out_by_a_peer_that_has_a_log() -> None:
     assert not alone.member.votes
 
 
+@pytest.mark.parametrize("first", [(4, 10), (-1, -1)], ids=["it has a log", "it lost its log"])
+def test_a_member_without_a_disk_votes_in_no_term_in_which_it_may_have(
+    first: tuple[int, int],
+) -> None:
+    """Whoever told of that, before it found out or with what made it find out."""
+    alone = Alone()
+    alone.wait(100)
+    for _ in range(2):
+        alone.tell_end("n1", first, votes=first[1] >= 0, term=5)
+        alone.tell_end("n2", (4, 10), term=4)
+        alone.wait(500)
+    assert alone.vote(5, (4, 10), "n2").vote_result is VoteResult.REJECT_TERM_NOT_READY
+    assert alone.vote(5, (4, 10), "n2").vote_result is VoteResult.REJECT_ALREADY_VOTED
+    assert alone.vote(6, (4, 10), "n2").vote_result is VoteResult.REJECT_TERM_NOT_READY
+    assert alone.vote(6, (4, 10), "n2").vote_result is VoteResult.ACCEPT
+
+
 def test_a_new_member_votes_for_a_new_one() -> None:
     assert Alone().vote(0, (-1, -1)).vote_result is VoteResult.ACCEPT
 
