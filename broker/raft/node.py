@@ -73,6 +73,8 @@ _NOT_TAKEN: Final = "what the leader sends is not stored, this member falls behi
 SAVE_AGAIN_S: Final = 1.0
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
+ASK_AGAIN_S: Final = 0.02
+"""While leadership goes to somebody already; it may come to nothing."""
 HAND_OVER_AGAIN_S: Final = 5.0
 MAX_HAND_OVER_PAUSE_S: Final = 320.0
 """Where all members lack space leadership must not go round: the pause doubles up to this."""
@@ -379,17 +381,18 @@ class RaftNode:
             self.close()
 
     async def _hand_over(self, to: str | None = None) -> bool:
-        """A leader has another one lead, if there is one (``transfer``). Whether it does."""
+        """A leader has another one lead, if there is one (``transfer``). Whether it ceased to."""
         if not self._leading or not self.settings.others:
             return False
         try:
             async with asyncio.timeout(HAND_OVER_S):
-                answer = await self.transfer(to)
+                while (code := (await self.transfer(to)).code) == DledgerCode.LEADER_TRANSFERRING:
+                    await self._clock.sleep(ASK_AGAIN_S)
         except TimeoutError:
             log.warning("leadership not handed over reason=nobody took it in time")
             return False
-        if answer.code != DledgerCode.SUCCESS:
-            log.warning("leadership not handed over to=%s code=%d", to or "any", answer.code)
+        if code not in (DledgerCode.SUCCESS, DledgerCode.NOT_LEADER):
+            log.warning("leadership not handed over to=%s code=%d", to or "any", code)
             return False
         log.info("leadership handed over")
         return True

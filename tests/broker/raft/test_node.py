@@ -15,10 +15,12 @@ from aiorocketmq.broker.raft.mending import ExpiredEverywhereError
 from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
+    DledgerCode,
     Entry,
     HeartbeatRequest,
     HeartbeatResponse,
     MetadataRequest,
+    TransferResponse,
     VoteRequest,
     encode_dledger,
 )
@@ -209,18 +211,29 @@ def test_when_the_leader_is_gone_another_one_goes_on() -> None:
     run(test)
 
 
-def test_a_leader_that_stops_has_another_one_lead_first() -> None:
+@pytest.mark.parametrize("ordered", [False, True], ids=["at once", "after an order"])
+def test_a_leader_that_stops_has_another_one_lead_first(ordered: bool) -> None:
+    """The order is to have one lead who is cut off: it comes to nothing."""
+
     async def test(group: Group) -> None:
         group.start()
         leader, sends = await group.leader(), Sends()
         sends.send(leader, b"1")
         await group.turns(40)
         begun = group.clock.monotonic()
+        away, other = leader.node.settings.others
+        order: asyncio.Future[TransferResponse] | None = None
+        if ordered:
+            group.cut(away)
+            order = asyncio.ensure_future(leader.node.transfer(away))
         await leader.stop()
         assert [change.role.name for change in leader.roles][-1] == "FOLLOWER"
-        following = await group.leader()
+        following = await group.leader(among=[other] if ordered else ())
         assert group.clock.monotonic() - begun < 0.5
+        group.heal()
         await group.until(lambda: b"1" in following.store.bodies)
+        if order is not None:
+            assert (await order).code == DledgerCode.NETWORK_ERROR
 
     run(test)
 
