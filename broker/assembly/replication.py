@@ -121,7 +121,13 @@ class Replication:
 def taken_over(tables: Tables, delay_offsets: DelayOffsetPersistence) -> MasterTables:
     state = tables.state
     return MasterTables(
-        state.topics, state.groups, state.offsets, delay_offsets, tables.files, tables.taken_over
+        state.topics,
+        state.groups,
+        state.offsets,
+        delay_offsets,
+        tables.files,
+        tables.taken_over,
+        tables.offsets_file.changed,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import field
 
 from ...remoting.protocol.wire import Record, i32, i64
-from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
+from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets, keys_of
 
 ACCEPTED_FILE: Final = "slaveOffset.json"
 
@@ -72,6 +72,11 @@ class AcceptedOffsets:
         """The master has deleted these: who makes them anew begins anew."""
         for key in keys:
             self._accepted.pop(key, None)
+
+    def forget_queue(self, topic: str, queue_id: int) -> bool:
+        """It has begun anew. Whether anything was known of it."""
+        found = [self._forget(key, queue_id) for key in keys_of(topic, self._accepted)]
+        return any(found)
 
     def _forget(self, key: str, queue_id: int) -> bool:
         queues = self._accepted.get(key, {})

@@ -4,6 +4,8 @@ SlaveSynchronize; ha.md §6, §7).
 Topics and groups are the master's. Consumer offsets are too, except where a consumer told this
 slave more while the master was away: its place is kept until the master comes to it, or goes back
 from where it was, which is a reset. What a master deletes while its slave follows goes there too.
+So does what is known of a queue that begins anew in the log, for its topic was deleted and made
+again: only the log tells that at any time. What the master knows of the new one comes again.
 
 They are asked for every 10 s (in a group that elects its master every second, dledger.md §5.4),
 topics also as soon as the log brings a message of one that is not known here: until it is, no
@@ -83,6 +85,8 @@ class MasterTables(NamedTuple):
     files: ConfigFiles
     changed: Callable[[], None]
     """Topics or groups have to be written."""
+    offsets_changed: Callable[[], None]
+    """Consumer offsets have to be written now."""
 
 
 class SlaveSync:
@@ -114,6 +118,7 @@ class SlaveSync:
         self._clock = clock
         self._own_address = own_address
         self._changed = tables.changed
+        self._offsets_changed = tables.offsets_changed
         self._accepted_changed = accepted_changed
         self._every_s = every_s
         self._known = asyncio.Event()
@@ -121,7 +126,10 @@ class SlaveSync:
         self._groups_too = False
         self._unknown: dict[str, None] = {}
         """Topics that the log has brought, and the master not yet."""
+        self._begun_anew: set[tuple[str, int]] = set()
+        """Queues, since the master's offsets were asked for: these may be of the old ones."""
         store.replica.on_new_queue.append(self._queue_made)
+        store.replica.on_begun_anew.append(self._queue_begun_anew)
         self._outages = Outages(clock)
         self._theirs: Mapping[str, Mapping[int, int]] = {}
         self._their_state = ""
@@ -220,6 +228,13 @@ class SlaveSync:
                 self._unknown[topic] = None
             self._new_topic.set()
 
+    def _queue_begun_anew(self, topic: str, queue_id: int) -> None:
+        self._begun_anew.add((topic, queue_id))
+        if self._offsets.remove_queue(topic, queue_id):
+            self._offsets_changed()
+        if self._accepted.forget_queue(topic, queue_id):
+            self._accepted_changed()
+
     async def sync(self, master: str) -> None:
         """Once. What fails does not keep the rest from it."""
         first = await self._ask_first(master)
@@ -243,7 +258,7 @@ class SlaveSync:
         ):
             all_of_it &= await self._try(step, master, code)
         all_of_it &= await self._ask_where_it_ends(master, forgotten)
-        self._taken = found if all_of_it else None
+        self._taken = found if all_of_it and not self._begun_anew else None
 
     async def _ask_where_it_ends(self, master: str, forgotten: int) -> bool:
         """The master's log, after it has told how far it is; one of the original does not tell.
@@ -340,6 +355,7 @@ class SlaveSync:
         if known is not None:
             header = KnownTableRequest(known=known.text)
         elif code is RequestCode.GET_ALL_CONSUMER_OFFSET:
+            self._begun_anew.clear()
             header = KnownTableRequest(known=self._their_state)
         if code is RequestCode.GET_ALL_TOPIC_CONFIG:
             address = moved_port(master, -VIP_PORT_DISTANCE)
@@ -415,7 +431,8 @@ class SlaveSync:
             topic, _, group = key.partition(SEPARATOR)
             for queue_id, offset in () if is_progress(group) else queues.items():
                 if (
-                    self._accepted.settled(key, queue_id, offset)
+                    (topic, queue_id) not in self._begun_anew
+                    and self._accepted.settled(key, queue_id, offset)
                     and self._offsets.get(group, topic, queue_id) != offset
                 ):
                     self._offsets.commit(group, topic, queue_id, offset, limited=False)

@@ -163,6 +163,26 @@ class ConsumerOffsets:
                 self.changes += 1
         self.recent.forget()
 
+    def remove_queue(self, topic: str, queue_id: int) -> bool:
+        """Forget how far groups are in a queue that has begun anew. Whether any had an offset."""
+        found = [key for key in keys_of(topic, self._table) if queue_id in self._table[key]]
+        if not found:
+            return False
+        for key in found:
+            queues = self._table[key]
+            size = _queue_bytes(queue_id) + _LONG_BYTES * (queues.pop(queue_id) >= _LONG)
+            self.frame_budget.take(-size)
+            self.changes += 1
+        self.remove(key for key in found if not self._table[key])
+        log.warning(
+            "offsets removed topic=%s queue=%d groups=%d %s",
+            topic,
+            queue_id,
+            len(found),
+            ",".join(found[:20]),
+        )
+        return True
+
     def clone(self, source: str, target: str, topic: str) -> bool:
         """The target group goes on where the source stands in that topic; False when the source has
         no offsets there."""
@@ -302,6 +322,12 @@ class ConsumerOffsets:
             - self.frame_budget.taken_bytes
         )
         self.frame_budget.tell()
+
+
+def keys_of(topic: str, keys: Iterable[str]) -> list[str]:
+    """Those of the topic, of any group."""
+    prefix = f"{topic}{SEPARATOR}"
+    return [key for key in keys if key.startswith(prefix)]
 
 
 def _split(key: str) -> tuple[str, str]:

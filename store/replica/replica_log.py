@@ -62,6 +62,7 @@ class ReplicaQueues(QueueRebuild):
         self._damage: Final = damage
         self._outages: Final = outages
         self.listeners: Final[list[Callable[[str], None]]] = []
+        self.on_begun_anew: Final[list[Callable[[str, int], None]]] = []
 
     def dispatch_records(self, records: Records) -> list[QueueRun]:
         """As that of any rebuild. Hot: what carries on its queue, where there is space for it, is
@@ -156,6 +157,10 @@ class ReplicaQueues(QueueRebuild):
         for listener in self.listeners:
             listener(topic)
 
+    def _tell_begun_anew(self, request: DispatchRequest) -> None:
+        for listener in self.on_begun_anew:
+            listener(request.topic, request.queue_id)
+
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
         """The queue, ready for a record that is not its next one; None when the record does not go
         there."""
@@ -170,6 +175,7 @@ class ReplicaQueues(QueueRebuild):
             self._tell(request.topic)  # its topic may be a new one with an old name
             if number < following:
                 self._queues.on_delete([(request.topic, request.queue_id)])
+                self._tell_begun_anew(request)
             queue.begin_at(number)
         elif number == 0:  # the topic was deleted and made again
             log.warning("%s begins anew: its topic was deleted and made again at the master", queue)
@@ -177,6 +183,7 @@ class ReplicaQueues(QueueRebuild):
             self._queues.delete(queue)
             queue = self._made(request.topic, request.queue_id)
             queue.watched = watched
+            self._tell_begun_anew(request)
         elif following < number <= following + MOST_LOST:
             log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
             queue.fill_to(number, request.phy_offset)
@@ -216,6 +223,9 @@ class ReplicaLog:
         self._rebuild: Final = ReplicaQueues(queues, rules, damage, outages)
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
+        self.on_begun_anew: Final = self._rebuild.on_begun_anew
+        """Called with a queue that had messages of a topic that was deleted and made again: what
+        anybody knows of its numbers counts no more."""
         self._one_by_one: Final = rules.ext is not None or rules.dispatch is not None
         self._noted: list[Records | DispatchRequest] = []
         self._found = 0

@@ -12,6 +12,7 @@ import pytest
 from aiorocketmq.broker.replication.slave_sync import SOON_S
 from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.responses import Response
 
 from ...sim import turns
@@ -38,6 +39,87 @@ def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: P
     play(tmp_path, scene)
     assert (tmp_path / "s" / "config" / "slaveOffset.json").exists()
     asyncio.run(as_master())
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_offsets_in_a_topic_that_was_made_again_are_not_those_of_the_one_before(
+    tmp_path: Path, away: bool
+) -> None:
+    """Neither a slave that was away when it was deleted hears of that, nor one between whose rounds
+    one queue of the new one was committed already. As the next master it would pass over what it
+    has of the new one, as far as groups were in the old one."""
+
+    async def first(pair: Pair) -> None:
+        master = pair.master.broker.state.offsets
+        for queue_id, count in ((0, 5), (1, 1)):
+            for _ in range(count):
+                await pair.at_master.send("T", b"old", queue_id)
+            master.commit("g", "T", queue_id, count)
+        await pair.at_master.send("Other", b"")
+        master.commit("g", "Other", 0, 1)
+        pair.replicate()
+        await pair.once()
+        assert pair.slave.broker.state.offsets.queues("g", "T") == {0: 5, 1: 1}
+        await pair.at_slave.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit(9))
+        pair.slave.broker.tables.offsets_file.changed()
+        if not away:
+            await made_again(pair)
+
+    async def made_again(pair: Pair) -> None:
+        request = TopicRequest(topic="T")
+        (await pair.at_master.ask(RequestCode.DELETE_TOPIC_IN_BROKER, request)).check()
+        await pair.master.make_topic("T")
+        for queue_id in (0, 0, 0, 1):
+            await pair.at_master.send("T", b"new", queue_id)
+        pair.master.broker.state.offsets.commit("g", "T", 1, 1)
+        if away:
+            await pair.once()
+        pair.replicate()
+        await pair.once()
+        assert pair.slave.broker.state.offsets.queues("g", "T") == {1: 1}
+        assert "T@g" not in pair.sync._accepted.record().accepted_table
+        pair.slave.broker.tables.offsets_file.changed()
+
+    async def as_master() -> None:
+        async with a_master(tmp_path / "s") as promoted:
+            assert promoted.broker.store.max_offset("T", 0) == 3
+            assert promoted.broker.state.offsets.queues("g", "T") == {1: 1}
+            assert promoted.broker.state.offsets.queues("g", "Other") == {0: 1}
+
+    play(tmp_path, first)
+    if away:
+        play(tmp_path, made_again)
+    asyncio.run(as_master())
+
+
+def test_what_was_asked_for_before_a_queue_began_anew_is_not_believed(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        for _ in range(5):
+            await pair.at_master.send("T", b"old")
+        pair.replicate()
+        offsets = pair.master.broker.state.offsets
+        offsets.commit("g", "T", 0, 5)
+        invoke = pair.network.invoke
+
+        async def late(address: str, code: RequestCode, *args: Any, **how: Any) -> Response:
+            response = await invoke(address, code, *args, **how)
+            if code is RequestCode.GET_ALL_CONSUMER_OFFSET:
+                pair.network.invoke = invoke  # type: ignore[method-assign]
+                request = TopicRequest(topic="T")
+                await pair.at_master.ask(RequestCode.DELETE_TOPIC_IN_BROKER, request)
+                await pair.master.make_topic("T")
+                await pair.at_master.send("T", b"new")
+                offsets.commit("g", "T", 0, 1)
+                pair.replicate()
+            return response
+
+        pair.network.invoke = late  # type: ignore[method-assign]
+        await pair.once()
+        assert pair.offset() == NO_OFFSET
+        await pair.once()
+        assert pair.offset() == 1
+
+    play(tmp_path, scene)
 
 
 def test_a_slave_is_not_ahead_of_its_log_with_what_its_master_has_delivered(

@@ -182,13 +182,17 @@ def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(
     tmp_path: Path,
 ) -> None:
     master, slave = open_both(tmp_path)
+    told: list[tuple[str, int]] = []
+    slave.replica.on_begun_anew.append(lambda *queue: told.append(queue))
     for number in range(5):
         put_ok(master, body=b"old %d" % number)
     replicate(master, slave)
+    assert told == []
     at_once(master.delete_topic_in_slices("T"))
     put_ok(master, body=b"new")
     replicate(master, slave)
     assert bodies_of(slave) == [b"new"]
+    assert told == [("T", 0)]
     for store in (master, slave):
         store.close()
 
