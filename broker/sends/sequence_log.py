@@ -165,8 +165,9 @@ class SequenceLog:
         start = await self._load_snapshot()
         if start is None or stop - start > MOST_READ_BYTES:
             start = await self._begin_without(stop)
-        scanner = store.scan_log()
+        scanner, newest_ms = store.scan_log(), 0
         for records in scanner.pieces(start, stop):
+            newest_ms = max(newest_ms, *records.store_timestamps)
             await in_slices(self.sequences.read(records))
             await asyncio.sleep(0)
         if store.min_phy_offset > start:  # what lay behind may not have been found either
@@ -178,7 +179,8 @@ class SequenceLog:
                 "are told so",
                 scanner.gaps[0].begin,
             )
-            self.sequences.clear(now + 1)
+            # the clock may have been set back since the last of it was stored
+            self.sequences.clear(max(now, newest_ms, self.sequences.newest_ms) + 1)
         self.sequences.read_all(now)
         self._position = start
         log.info(

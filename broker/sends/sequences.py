@@ -8,7 +8,8 @@ broker that the original has served meanwhile all know what the log knows, and n
 snapshot of the table is a record of the log, too, in front of what is read again.
 
 What is not known is refused and never taken for new: ``floor_ms`` is the time up to which something
-may have been forgotten, and a producer that began before it and is not in the table is told so.
+may have been forgotten, and a producer that began before it and is not in the table is told so. So
+is one that began before what has expired by any clock that this broker had: it may be set back.
 
 Of each producer and queue one run is kept: what its last request stored. A repeat of it is answered
 as the first time, one of an older request without its place.
@@ -83,6 +84,8 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     version: int
     position: int
     floor_ms: int
+    expired_ms: int = 0
+    """Snapshots from before there was this lack it."""
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
@@ -118,6 +121,9 @@ class Sequences:
 
     def __init__(self, most: Callable[[], int], expires_ms: Callable[[], int]) -> None:
         self.floor_ms: int = 0
+        self._expired_ms = 0
+        """Up to there entries were dropped that had expired. Unlike those before ``floor_ms``,
+        others are known all the same."""
         self._most: Final = most
         self._expires_ms: Final = expires_ms
         self._runs: dict[Key, Run] = {}
@@ -141,7 +147,17 @@ class Sequences:
         """Know nothing, least of all of what was stored up to ``floor_ms``."""
         self._runs.clear()
         self._forget_read()
-        self.floor_ms = floor_ms
+        self.floor_ms, self._expired_ms = floor_ms, 0
+
+    @property
+    def newest_ms(self) -> int:
+        """The latest time of what is known here, or was forgotten."""
+        stored = max((run.last_ms for run in self._runs.values()), default=0)
+        return max(self._forgotten_ms, stored)
+
+    @property
+    def _forgotten_ms(self) -> int:
+        return max(self.floor_ms, self._expired_ms)
 
     # --- requests
     # ----------------------------------------------------------------------------------------------
@@ -183,13 +199,14 @@ class Sequences:
 
     def _run(self, key: Key, now_ms: int) -> Run | None:
         run = self._runs.get(key)
-        if run is not None and run.last_ms + self._expires_ms() < now_ms:
+        if run is not None and run.last_ms < (oldest := now_ms - self._expires_ms()):
             del self._runs[key]
+            self._expired_ms = max(self._expired_ms, oldest)
             return None
         return run
 
     def _check_new(self, sequence: SendSequence, now_ms: int) -> None:
-        forgotten_ms = max(self.floor_ms, now_ms - self._expires_ms())
+        forgotten_ms = max(self._forgotten_ms, now_ms - self._expires_ms())
         leaves_out = sequence.number and not sequence.epoch
         if leaves_out or sequence.begun_ms < forgotten_ms:
             raise RequestError(
@@ -235,7 +252,7 @@ class Sequences:
     def begins_ms(self, now_ms: int) -> int:
         """When a producer begins that says hello now: behind all that may be forgotten, also where
         the clock has been set back since."""
-        return max(now_ms, self.floor_ms)
+        return max(now_ms, self._forgotten_ms)
 
     def fence(self, producer: str, epoch: int, now_ms: int) -> None:
         """Refuse earlier epochs of a producer from now on, in all queues. Raises ``RequestError``:
@@ -254,7 +271,10 @@ class Sequences:
     def expire(self, now_ms: int) -> None:
         """Forget who has not come for too long."""
         oldest = now_ms - self._expires_ms()
-        self._runs = {key: run for key, run in self._runs.items() if run.last_ms >= oldest}
+        kept = {key: run for key, run in self._runs.items() if run.last_ms >= oldest}
+        if len(kept) < len(self._runs):
+            self._expired_ms = max(self._expired_ms, oldest)
+        self._runs = kept
 
     # --- the log
     # ----------------------------------------------------------------------------------------------
@@ -319,7 +339,7 @@ class Sequences:
         """The table as bytes. What the log has from ``position`` on is not in it, or not all:
         entries may change while it is made, and reading the log again from there makes all of them
         right."""
-        lines = [_encode(_Head(_VERSION, position, self.floor_ms))]
+        lines = [_encode(_Head(_VERSION, position, self.floor_ms, self._expired_ms))]
         runs = list(self._runs.items())
         for start in range(0, len(runs), PER_TURN):
             entries = [_Entry(*key, run) for key, run in runs[start : start + PER_TURN]]
@@ -336,6 +356,7 @@ class Sequences:
             if head.version != _VERSION:
                 raise SnapshotError(f"its version is {head.version}, {_VERSION} is known here")
             self.clear(head.floor_ms)
+            self._expired_ms = head.expired_ms
             for line in lines[1:]:
                 for entry in _decode_line(line):
                     self._runs[Key(entry.producer, entry.topic, entry.queue_id)] = entry.run

@@ -14,7 +14,7 @@ from aiorocketmq.broker.sends.sequences import Sequences
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SequenceHelloResponse
 from aiorocketmq.remoting.protocol.record import Records
-from aiorocketmq.remoting.slices import Steps
+from aiorocketmq.remoting.slices import Steps, at_once
 
 from ..sequence_scenes import (
     BEGUN,
@@ -60,6 +60,46 @@ def test_who_comes_back_after_expiry_is_told(tmp_path: Path) -> None:
         assert len(bodies(world)) == 2
 
     play(tmp_path, scene, send_sequence_expire_millis=DAY_MS)
+
+
+@pytest.mark.parametrize("dropped", ["as it comes", "with others"])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_has_expired_is_not_taken_for_new_where_the_clock_is_set_back(
+    tmp_path: Path, dropped: str, again: bool
+) -> None:
+    """Neither by the broker whose clock was an hour fast, nor by one that has its log."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        world.clock.put_forward(3600)
+        begun = (await hello(client, epoch=1)).check().header.now_ms
+        answer(await send(client, 1 << 32, epoch=1, begun_ms=begun))
+        world.clock.advance(700)
+        answer(await send(client, 0, producer_id="alive", begun_ms=begun + 200_000))
+        if dropped == "as it comes":
+            refused = await send(client, 1 << 32, epoch=1, begun_ms=begun)
+            assert refused.code == ResponseCode.SEQUENCE_UNKNOWN
+        if dropped == "with others" or again:
+            assert await world.broker.storage.sequences.save() is None
+        world.clock.put_forward(-3600)
+        if again:
+            world.broker.storage.sequences.forget()
+            assert (await hello(client, producer_id="whoever")).code == 0
+        refused = await send(client, 1 << 32, epoch=1, begun_ms=begun)
+        assert refused.code == ResponseCode.SEQUENCE_UNKNOWN
+        assert len(bodies(world)) == 2
+        got = answer(await send(client, 1, producer_id="alive", begun_ms=begun + 200_000))
+        assert got.sequence == "new"
+        begun = (await hello(client)).check().header.now_ms
+        got = answer(await send(client, 0, producer_id="another", begun_ms=begun))
+        assert got.sequence == "new"
+
+    play(tmp_path, scene, send_sequence_expire_millis=600_000)
+
+
+def test_a_snapshot_that_does_not_tell_what_has_expired_is_read() -> None:
+    table = Sequences(lambda: 1, lambda: 1)
+    assert at_once(table.load(b"[1,7,5]")) == 7
+    assert table.floor_ms == table.newest_ms == 5
 
 
 def test_only_so_many_are_remembered_and_a_further_one_is_refused(tmp_path: Path) -> None:
@@ -122,6 +162,31 @@ def test_who_says_hello_begins_behind_what_is_forgotten_though_the_clock_was_set
         assert answer(await send(client, 0, begun_ms=begun_ms)).sequence == "new"
         assert (await hello(client, epoch=1)).code == 0
 
+    play(tmp_path, again)
+
+
+def test_in_a_damaged_log_nothing_is_taken_for_new_though_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    async def fill(world: SimBroker, client: SimClient) -> None:
+        world.clock.put_forward(3600)
+        answer(await send(client, 0, begun_ms=world.clock.time_ms()))
+        damaged.append(world.broker.store.log_end)
+        for _ in range(2):
+            await client.send("Other", bytes(300))
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        begun = BEGUN + 3_600_000
+        assert (await send(client, 0, begun_ms=begun)).code == ResponseCode.SEQUENCE_UNKNOWN
+        assert len(bodies(world)) == 1
+        begun = (await hello(client)).check().header.now_ms
+        assert answer(await send(client, 0, begun_ms=begun)).sequence == "new"
+
+    damaged: list[int] = []
+    play(tmp_path, fill)
+    with min((tmp_path / "commitlog").iterdir()).open("r+b") as file:
+        file.seek(damaged[0])
+        file.write(b"damage" * 40)
     play(tmp_path, again)
 
 
