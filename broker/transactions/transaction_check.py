@@ -108,7 +108,7 @@ class TransactionCheck:
         self._outages = Outages(clock)
         self._save_offsets = save_offsets
         self._begun: tuple[int, int, int, int] | None = None
-        """Of both queues what has to be read."""
+        """Of both queues what has to be read, until all of it is."""
         self._others = False
         """There may be ops among that that are about half messages of an earlier life of their
         queue."""
@@ -164,13 +164,15 @@ class TransactionCheck:
 
     async def load(self) -> None:
         """Find out what is undecided: read the ops behind the last progress, then tell copies from
-        originals."""
+        originals. What cannot be read is read again by the next call, and nothing begins anew then:
+        producers have decided meanwhile, of which the ops may not be readable yet."""
         store = self._store
         if self._begun is None:
             self.begin()
             assert self._begun is not None
-        (front, end, ops, ops_end), self._begun = self._begun, None
+        front, end, ops, ops_end = self._begun
         if front == end:
+            self._begun = None
             return
         while ops < ops_end:
             found = store.get(_OP, HALF_QUEUE_ID, ops, 32)
@@ -181,6 +183,7 @@ class TransactionCheck:
             ops = max(found.next_begin_offset, ops + 1)
             await self._pause(8)
         await self._find_copies(end)
+        self._begun = None
         log.info(
             "transactions read half=%d..%d ops_until=%d undecided=%d",
             front,

@@ -3,19 +3,34 @@ and nothing ends the checks."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq.broker.state.consumer_offsets import OffsetTableFullError
+from aiorocketmq.broker.transactions.transactions import ENDED
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.store.model.config import FlushDiskType
 from aiorocketmq.store.model.errors import BrokenPromiseError, ShortageError, StoreFileError
 
 from ..fault.faults import SYNCING, Faults
-from .sim_broker import SimBroker, SimClient
+from .sim_broker import SimBroker, SimClient, store_config
 from .test_damage import ask_others
-from .transaction_scenes import COMMIT, GROUP, HALF, asked, checked, end, half, play, stored
+from .transaction_scenes import (
+    COMMIT,
+    GROUP,
+    HALF,
+    OP,
+    asked,
+    checked,
+    end,
+    half,
+    play,
+    stored,
+    word,
+)
 
 
 def test_producers_are_asked_when_the_copies_and_the_progress_are_safe(
@@ -120,6 +135,39 @@ def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
     play(tmp_path, scene)
     told = caplog.text.count("transactions not checked, tried again: ")
     assert told == 1, "what fails again within a minute is told once"
+
+
+def test_what_is_decided_between_two_attempts_to_read_the_queues_stays_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its op is not on the disk yet, so nobody can read it."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise ShortageError(tmp_path, "cannot be used: Too many open files")
+
+        store, check = world.broker.store, world.broker.storage.transaction_check
+        flushing = asyncio.ensure_future(store.run())
+        await end(client, await half(world, client, key="B"), COMMIT)
+        await store.sync()
+        sent = await half(world, client, key="A")
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "get", fails)
+            assert not await check._works(check.load())
+        client.connection.invoke_oneway(RequestCode.END_TRANSACTION, word(sent, COMMIT))
+        while check._halves.state(1) != ENDED:
+            await asyncio.sleep(0)
+        assert not store.get(OP, 0, 1, 32).count, "it cannot be read yet"
+        assert await check._works(check.load())
+        await store.sync()
+        await checked(world)
+        assert not asked(client)
+        assert len(stored(world, "T", 1)) == 2
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+
+    config = store_config(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    play(tmp_path, scene, store=config)
 
 
 def test_nothing_stands_for_a_half_message_that_is_decided(tmp_path: Path) -> None:
