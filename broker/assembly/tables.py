@@ -142,9 +142,10 @@ class Tables:
         self._compare(store)
 
     def _correct_delay_offsets(self, store: MessageStore) -> None:
-        self.delay_offsets.correct(
+        if self.delay_offsets.correct(
             lambda level: store.max_offset(TopicName.SCHEDULE, queue_of_level(level))
-        )
+        ):
+            self.delay_offsets_file.changed()
 
     def _clamp_offsets(self, store: MessageStore) -> None:
         """After a crash of a master, and when a slave has become one, no group goes on behind what

@@ -64,12 +64,20 @@ class DelayOffsets:
         """What was delivered since the last ``make_safe`` may be gone."""
         self._table = dict(self._safe)
 
-    def correct(self, end_of: Callable[[int], int]) -> None:
+    def correct(self, end_of: Callable[[int], int]) -> bool:
         """Take every offset back to the end of its level's queue: a crash may have cost that. (What
         has expired is passed over when it is looked for: the first messages may be damaged, and
-        come again.)"""
+        come again.) Whether that is news for the file: by the time of the next start the queue may
+        have come to the offset that was wrong."""
+        ends = {level: end_of(level) for level in self._table.keys() | self._safe.keys()}
         for level, offset in self._table.items():
-            corrected = max(0, min(offset, end_of(level)))
+            corrected = _within(offset, ends[level])
             if offset != corrected:
                 self._table[level] = corrected
                 log.error("delay offset corrected level=%d from=%d to=%d", level, offset, corrected)
+        safe = {level: _within(offset, ends[level]) for level, offset in self._safe.items()}
+        return self.make_safe(safe)
+
+
+def _within(offset: int, end: int) -> int:
+    return max(0, min(offset, end))

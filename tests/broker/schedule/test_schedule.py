@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -264,6 +265,38 @@ def test_offsets_that_the_queue_does_not_have_are_corrected_at_start(tmp_path: P
         assert bodies(sim) == [b"1"]
 
     play(tmp_path, scene)
+
+
+def test_an_offset_that_was_corrected_is_not_there_again_after_a_kill(tmp_path: Path) -> None:
+    """The queue has come to it by then."""
+    killed = tmp_path / "killed"
+    (tmp_path / "b/config").mkdir(parents=True)
+    (tmp_path / "b/config/delayOffset.json").write_text('{"offsetTable":{"3":3}}')
+
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        await sim.broker.tables.delay_offsets_file.saved()
+        for _ in range(4):
+            await client.send("T", b"x", properties="DELAY\x013")
+        sim.broker.storage.delay_offset_persistence.check()
+        shutil.copytree(tmp_path / "b", killed)
+
+    async def again(sim: SimBroker, _client: SimClient) -> None:
+        assert sim.broker.tables.delay_offsets.table() == {3: 0}
+        sim.clock.advance(100)
+        deliver(sim)
+        assert bodies(sim) == [b"x"] * 4
+
+    play(tmp_path / "b", scene)
+    play(killed, again)
+
+
+@pytest.mark.parametrize("safe", [2, 7, 9])
+def test_what_is_written_is_corrected_too(safe: int) -> None:
+    offsets = DelayOffsets()
+    offsets.load(DelayOffsetTable(offset_table={1: safe}))
+    offsets.set(1, 9)
+    assert offsets.correct(lambda _level: 7) is (safe == 9)
+    assert (offsets.table(), offsets.safe_record().offset_table) == ({1: 7}, {1: min(safe, 7)})
 
 
 def test_an_offset_in_front_of_its_queue_stays() -> None:
