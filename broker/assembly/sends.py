@@ -68,7 +68,7 @@ class Sends:
                 durability,
                 clock,
             ),
-            SendBackProcessor(config, context, state.groups, gate, durability),
+            SendBackProcessor(config, context, state.groups, gate, durability, self.new_topics),
             TransactionProcessor(context, storage.transactions, durability),
         )
 

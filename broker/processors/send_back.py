@@ -29,6 +29,7 @@ from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.dead_letters import tell_given_up
 from ..sends.durability import REMARKS, Durability
+from ..sends.new_topics import NewTopics
 from ..sends.placement import encoded_properties, put_copy
 from ..sends.put_context import PutContext
 from ..sends.send_gate import SendGate
@@ -55,10 +56,13 @@ class SendBackProcessor:
         groups: SubscriptionGroups,
         gate: SendGate,
         durability: Durability,
+        new_topics: NewTopics,
     ) -> None:
-        """``durability``: what answers wait for, as those to sends do: a consumer goes past a
-        message once it was taken back. (In the original a power failure may lose it then.)"""
+        """``durability``, ``new_topics``: what answers wait for, as those to sends do: a consumer
+        goes past a message once it was taken back. (In the original a power failure may lose it
+        then.)"""
         self._durability = durability
+        self._new_topics = new_topics
         self._config = config
         self._store = context.store
         self._topics = context.topics
@@ -117,9 +121,17 @@ class SendBackProcessor:
             PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset)
         )
         self._put(message, topic, queue_id, properties, ctx)
-        if not self._durability.waits or ctx.oneway:
+        places = topic.name, dlq_topic(request.group)
+        if ctx.oneway or not (self._durability.waits or self._new_topics.lacks(places)):
             return Reply()
-        self._durability.when_all_stored(lambda code: ctx.reply(_answer(code)))
+
+        def stored(code: int) -> None:
+            self._new_topics.when_saved(places, lambda unsaved: ctx.reply(_answer(unsaved or code)))
+
+        if self._durability.waits:
+            self._durability.when_all_stored(stored)
+        else:
+            stored(ResponseCode.SUCCESS)
         return PENDING
 
     def _retry_topic(self, request: ConsumerSendMsgBackRequest, queue_nums: int) -> Topic:

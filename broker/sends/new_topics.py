@@ -8,13 +8,14 @@ original writes the file inside the request, and every other request waits meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
 from ...remoting.dispatch import Context, Reply, reply_together
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import ResponseCode
+from ...remoting.protocol.message.topic_names import dlq_topic, group_of_retry_topic
 from ...store.model.errors import StoreFileError
 from ..state.topics import Topic, TopicChange
 from .durability import StoredSafely, with_code
@@ -78,14 +79,41 @@ class NewTopics:
         else:
             self._hold(_SAFE, ctx, answer)
 
-    def _hold(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
-        topic = ctx.request.topic
-        if topic in self._failing:
-            _tell_not_safe([(phy_offset, ctx, answer)])
-        elif topic in self._held:
-            self._held[topic].append((phy_offset, ctx, answer))
+    def lacks(self, topics: Collection[str]) -> bool:
+        """One of these is not in the file yet."""
+        return not self._held.keys().isdisjoint(topics)
+
+    def when_saved(self, topics: Collection[str], done: Callable[[int], None]) -> None:
+        """For answers of another kind: call ``done`` with SUCCESS when all of these topics are in
+        the file, or with FLUSH_DISK_TIMEOUT."""
+        if not self.lacks(topics):
+            done(ResponseCode.SUCCESS)
+        elif not self._failing.isdisjoint(topics):
+            done(ResponseCode.FLUSH_DISK_TIMEOUT)
         else:
+            self._when_saved(
+                lambda error: done(
+                    ResponseCode.SUCCESS if error is None else ResponseCode.FLUSH_DISK_TIMEOUT
+                )
+            )
+
+    def _hold(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
+        topic = self._lacking(ctx.request.topic)
+        if topic is None:
             self._pass_on([(phy_offset, ctx, answer)])
+        elif topic in self._failing:
+            _tell_not_safe([(phy_offset, ctx, answer)])
+        else:
+            self._held[topic].append((phy_offset, ctx, answer))
+
+    def _lacking(self, topic: str) -> str | None:
+        """What is not in the file of the topics that a message to this one may have gone to: after
+        its last attempt one to a retry topic is a dead letter."""
+        if topic in self._held:
+            return topic
+        group = group_of_retry_topic(topic)
+        dead_letters = None if group is None else dlq_topic(group)
+        return dead_letters if dead_letters in self._held else None
 
     def _written(self, topic: Topic, version: DataVersion, error: StoreFileError | None) -> None:
         name = topic.name
@@ -101,9 +129,12 @@ class NewTopics:
         del self._changes[name]
         self._failing.discard(name)
         held = self._held.pop(name)
-        if not self._held:
+        if self._held:
+            for each in held:
+                self._hold(*each)
+        else:
             self.waits, self.answer = self._behind.waits, self._behind.answer
-        self._pass_on(held)
+            self._pass_on(held)
         for listener in self.listeners:
             listener(topic, version)
 

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.remoting.protocol.commands.send import (
+    ConsumerSendMsgBackRequest,
+    SendMessageRequest,
+)
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.store.model.config import FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
@@ -330,6 +334,64 @@ def test_with_sync_flush_both_count(tmp_path: Path) -> None:
             assert not asked.done()
             gate.opened.set()
             (await asked).check()
+
+    asyncio.run(scene())
+
+
+def give_up(client: SimClient, phy_offset: int) -> asyncio.Future[Any]:
+    """After the last attempt of group ``g``."""
+    request = ConsumerSendMsgBackRequest(
+        group="g", offset=phy_offset, delay_level=-1, origin_msg_id="", origin_topic="known"
+    )
+    return asyncio.ensure_future(client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, request))
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+@pytest.mark.parametrize("by_its_producer", [False, True])
+def test_a_dead_letter_is_in_a_topic_that_is_on_the_disk(
+    tmp_path: Path, by_its_producer: bool, flush: FlushDiskType
+) -> None:
+    """Its consumer goes past the message when it is answered."""
+
+    async def scene() -> None:
+        async with gated(tmp_path, flush_disk_type=flush) as (sim, client, gate):
+            gate.opened.set()
+            (await client.heartbeat("c", "g")).check()
+            (await send(client, "%RETRY%g")).check()
+            gate.opened.clear()
+            gate.begun = 0
+            if by_its_producer:
+                asked = send(client, "%RETRY%g", reconsume_times=16, max_reconsume_times=16)
+            else:
+                asked = give_up(client, 0)
+            await until(lambda: gate.begun > 0)
+            if flush is FlushDiskType.SYNC_FLUSH:
+                await sim.broker.store.sync()
+            await turns()
+            assert "%DLQ%g" in sim.broker.state.topics
+            assert not asked.done()
+            assert (await send(client, "known")).code == 0
+            gate.opened.set()
+            (await asked).check()
+            assert "%DLQ%g" in topics_in(tmp_path)
+            assert sim.broker.store.max_offset("%DLQ%g", 0) == 1
+
+    asyncio.run(scene())
+
+
+def test_a_dead_letter_topic_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            gate.opened.set()
+            (await client.heartbeat("c", "g")).check()
+            await sim.broker.tables.topics_file.saved()
+            gate.broken = True
+            for _ in range(2):
+                assert (await give_up(client, 0)).code == ResponseCode.SYSTEM_ERROR
+            gate.broken = False
+            sim.clock.advance(60)
+            await until(lambda: not sim.broker.sends.new_topics._held)
+            assert (await give_up(client, 0)).code == 0
 
     asyncio.run(scene())
 
