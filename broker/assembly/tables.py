@@ -219,11 +219,15 @@ class Tables:
         """Its file is to be written."""
         self.groups_file.changed()
 
-    async def settled(self, file: ConfigFile) -> None:
+    async def settled(self, file: ConfigFile, *, offsets_too: bool = False) -> None:
         """Return when what has changed so far in this table is in the log of a majority, where this
-        is the leader of a group, and on the disk. Raises ``RequestError``, ``StoreFileError``."""
+        is the leader of a group, and on the disk; ``offsets_too``: what has been removed of them is
+        not there again after a kill. Raises ``RequestError``, ``StoreFileError``."""
         await self.in_log()
         await file.saved()
+        if offsets_too:
+            self._offset_persistence.check()
+            await self.offsets_file.saved()
 
     def forget_filters(self, group: str) -> None:
         """Nobody of a group is there any more."""

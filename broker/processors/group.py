@@ -4,7 +4,7 @@ part C)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
@@ -27,6 +27,7 @@ from ...remoting.protocol.wire import NoFields
 from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, slices
 from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
+from ..state.config_files import Settled
 from ..state.consumer_offsets import ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import MAX_QUEUES_PER_TOPIC
@@ -39,13 +40,12 @@ class GroupProcessor:
     def __init__(
         self,
         groups: SubscriptionGroups,
-        settled: Callable[[], Awaitable[None]],
+        settled: Settled,
         offsets: ConsumerOffsets,
         progress: ConsumeProgress,
         max_queues: int,
     ) -> None:
-        """``settled``: changes so far are on the disk, and where others have to know them they do,
-        once it has been awaited. ``max_queues``: of an answer."""
+        """``max_queues``: of an answer."""
         self._max_queues = max_queues
         self._sliced = SlicedRequests()
         self._groups = groups
@@ -100,9 +100,10 @@ class GroupProcessor:
         """Also a group that nobody knows is deleted."""
         log.info("group to be deleted by=%s %s", ctx.peer, request)
         self._groups.delete(request.group_name)
-        if request.remove_offset or request.clean_offset:
+        offsets_too = bool(request.remove_offset or request.clean_offset)
+        if offsets_too:
             await self._sliced.alone(self._offsets.remove_group(request.group_name))
-        await self._settled()
+        await self._settled(offsets_too=offsets_too)
         return Reply()
 
     def consume_stats(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from ..config.config import BrokerConfig
 from ..monitoring.consume_progress import QUEUES_AT_ONCE, check_queue_count
 from ..registry.name_servers import NameServers
 from ..state.clients import Consumers
+from ..state.config_files import Settled
 from ..state.consumer_offsets import ConsumerOffsets
 from ..state.topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
 from .lists import PER_TURN, decode_request_list
@@ -43,15 +44,14 @@ class TopicProcessor:
         self,
         config: BrokerConfig,
         topics: Topics,
-        settled: Callable[[], Awaitable[None]],
+        settled: Settled,
         name_servers: NameServers,
         consumers: Consumers,
         offsets: ConsumerOffsets,
         store: MessageStore,
         max_queues: int,
     ) -> None:
-        """``settled``: changes so far are on the disk, and where others have to know them they do,
-        once it has been awaited. ``max_queues``: of an answer."""
+        """``max_queues``: of an answer."""
         self._max_queues = max_queues
         self._sliced = SlicedRequests()
         self._config = config
@@ -149,7 +149,7 @@ class TopicProcessor:
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
         await self._sliced.alone(self._delete_in_slices(request.topic))
-        await self._settled()
+        await self._settled(offsets_too=True)
         await self._name_servers.have_heard()
         return Reply()
 

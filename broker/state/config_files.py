@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages
@@ -150,6 +150,14 @@ class ConfigFile:
         self._waiters = [each for each in self._waiters if each[0] > number]
         for done in waiting:
             done(error)
+
+
+class Settled(Protocol):
+    """``Tables.settled`` of one file."""
+
+    def __call__(self, *, offsets_too: bool = False) -> Awaitable[None]:
+        """Changes of its table so far, and those of consumer offsets, are on the disk, and where
+        others have to know them they do, once it has been awaited."""
 
 
 class ConfigFiles:

@@ -36,6 +36,7 @@ from aiorocketmq.remoting.protocol.commands.group import (
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
 
@@ -321,6 +322,33 @@ def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
         assert (
             await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, bad)
         ).code == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "request_"),
+    [
+        (
+            RequestCode.DELETE_SUBSCRIPTIONGROUP,
+            DeleteSubscriptionGroupRequest(group_name="g", remove_offset=True),
+        ),
+        (RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T")),
+    ],
+)
+def test_offsets_that_were_removed_are_not_there_again_after_a_kill(
+    play: Play, tmp_path: Path, code: RequestCode, request_: Record
+) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        tables, client = sim.broker.tables, sim.connect()
+        for group, topic in (("g", "T"), ("h", "U")):
+            tables.state.offsets.commit(group, topic, 0, 500)
+        await tables.save_offsets()
+        file = tmp_path / "config" / "consumerOffset.json"
+        assert '"T@g"' in file.read_text()
+        (await client.ask(code, request_)).check()
+        assert '"T@g"' not in file.read_text()
+        assert '"U@h"' in file.read_text()
 
     play(scenario)
 
