@@ -6,6 +6,8 @@ bytes, all in one turn of the loop. So the queues are never behind the log (the 
 both together), and when the disk is full in between, the units are taken back and nothing has
 happened.
 After a kill in between recovery drops the units behind the end of the log.
+
+One file, though over 400 lines: queues and log are written in one step, or neither is.
 """
 
 from __future__ import annotations
