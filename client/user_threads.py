@@ -31,26 +31,46 @@ class UserThreads:
         self._work: SimpleQueue[tuple[Future[Any], Callable[[Any], Any], Any] | None] = (
             SimpleQueue()
         )
-        self._idle: Final = threading.Semaphore(0)
         self._threads = 0
+        self._idle = 0
+        """Threads that have nothing to do; below zero, calls that wait for one."""
+        self._counting: Final = threading.Lock()
         self._closed = False
 
     def call(self, function: Callable[[Any], T], argument: object) -> asyncio.Future[T]:
         """In a thread, as soon as one is free, with the context variables of the caller. What the
         function raises comes through the future;
         one whose future is cancelled before its turn is not called. Raises ``ClientStateError``
-        after ``close``."""
+        after ``close``, ``RuntimeError`` where the system lets not even one thread be started."""
         if self._closed:
             raise ClientStateError(f"{self._name} is stopped: nothing more is called")
         future: Future[T] = Future()
         context = copy_context()
+        self._count(-1)
+        if self._idle < 0 and self._threads < self._most:
+            self._start_one()
         self._work.put((future, lambda given: context.run(function, given), argument))
-        if not self._idle.acquire(blocking=False) and self._threads < self._most:
-            self._threads += 1
-            threading.Thread(
-                target=self._run, name=f"{self._name} {self._threads}", daemon=True
-            ).start()
         return asyncio.wrap_future(future)
+
+    def _start_one(self) -> None:
+        """The system may allow no more of them (a limit of processes, memory): those that run do
+        the work then. Raises ``RuntimeError`` where none does."""
+        thread = threading.Thread(
+            target=self._run, name=f"{self._name} {self._threads + 1}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            if self._threads:
+                return
+            self._count(+1)  # it is not going to be called
+            raise
+        self._threads += 1
+        self._count(+1)
+
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._idle += more
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
@@ -63,7 +83,7 @@ class UserThreads:
                     future.set_exception(_as_of_a_coroutine(failure))
                 del code, failure
             del work, future, function, argument  # while a thread waits it keeps no message
-            self._idle.release()
+            self._count(+1)
 
     def close(self) -> None:
         """No more calls, also of what waits. A function that still runs is not waited for."""

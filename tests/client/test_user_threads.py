@@ -61,6 +61,70 @@ def test_so_many_run_at_a_time() -> None:
     asyncio.run(main())
 
 
+class Refusals:
+    """So many threads cannot be started, as where the processes of a user are limited."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        start = threading.Thread.start
+
+        def refused(thread: threading.Thread) -> None:
+            if self.left and thread.name.startswith("pool"):
+                self.left -= 1
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", refused)
+
+
+def test_where_no_thread_can_be_started_nothing_is_called_until_one_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who was refused makes something else of it: it must not be called later as well."""
+    refusals, called = Refusals(monkeypatch), list[int]()
+
+    async def main() -> None:
+        pool = UserThreads(2, "pool")
+        refusals.left = 3
+        for number in range(3):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                pool.call(called.append, number)
+        async with asyncio.timeout(10):
+            await pool.call(called.append, 3)
+        pool.close()
+
+    asyncio.run(main())
+    assert called == [3]
+
+
+def test_threads_that_run_do_the_work_of_those_that_cannot_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And there are as many as may be as soon as they can."""
+    refusals, begun, go_on = Refusals(monkeypatch), threading.Semaphore(0), threading.Event()
+
+    def work(number: int) -> int:
+        begun.release()
+        assert go_on.wait(60)
+        return number
+
+    async def main() -> None:
+        pool = UserThreads(3, "pool")
+        async with asyncio.timeout(10):
+            await pool.call(str, 0)
+            refusals.left = 3
+            assert await asyncio.gather(*(pool.call(str, n) for n in range(4))) == list("0123")
+            assert refusals.left == 0
+            calls = [pool.call(work, number) for number in range(3)]
+            for _ in range(3):
+                await asyncio.to_thread(begun.acquire)
+            go_on.set()
+            assert await asyncio.gather(*calls) == [0, 1, 2]
+        pool.close()
+
+    asyncio.run(main())
+
+
 def test_what_waits_when_it_is_closed_is_not_called() -> None:
     begun, go_on, called = threading.Event(), threading.Event(), list[int]()
 
