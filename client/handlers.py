@@ -16,7 +16,7 @@ from ..remoting.outages import Outages
 from ..remoting.protocol.record.decode import MessageExt
 from .errors import DeserializationError, RetryLater, SuspendQueue
 from .usage_errors import is_async
-from .user_code import UserCode
+from .user_code import PROGRAM_ENDS, UserCode
 from .user_threads import UserThreads
 
 log: Final = logging.getLogger(__name__)
@@ -35,19 +35,21 @@ USUAL_DELAY_LEVELS: Final = 18
 
 Call = Callable[[list[MessageExt]], Awaitable[object]]
 """Gives messages to the user's function, and raises what it raises."""
+Closed = Callable[[], bool]
+"""Whether nothing is handed out any more: only then somebody cancels those who call a handler."""
 
 
 async def failure_of(
-    call: Call, messages: list[MessageExt], group: str, outages: Outages
+    call: Call, messages: list[MessageExt], group: str, outages: Outages, closed: Closed
 ) -> BaseException | None:
     """Call. None when the messages are consumed, else why they have to come again."""
-    with UserCode(asyncio.CancelledError) as code:
+    with UserCode(BaseException, but=PROGRAM_ENDS) as code:
         if (returned := await call(messages)) is not None:
             await settle(returned, group, outages)
         return None
     error = code.failure()
     assert error is not None
-    return verdict(error, messages, group, outages)
+    return await verdict(error, messages, group, outages, closed)
 
 
 async def settle(returned: object, group: str, outages: Outages) -> None:
@@ -77,14 +79,33 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def verdict(
-    error: BaseException, messages: list[MessageExt], group: str, outages: Outages
+async def is_to_end(closed: Closed) -> bool:
+    """It is this task that was cancelled, and not by a handler that it has called, such as
+    ``loop.call_later(5, asyncio.current_task().cancel)``: from that one it recovers."""
+    if not is_cancelled():
+        return False
+    # a program that ends without ``stop`` cancels all tasks at once, that which closes among them
+    await asyncio.sleep(0)
+    if closed():
+        return True
+    task = asyncio.current_task()
+    while task is not None and task.uncancel() > 0:
+        pass
+    return False
+
+
+async def verdict(
+    error: BaseException,
+    messages: list[MessageExt],
+    group: str,
+    outages: Outages,
+    closed: Closed,
 ) -> BaseException:
     """Why messages have to come again, told in the log unless the handler wanted it so: what fails
     for every message, in the same place, is not told for each. Raises the error of a worker that is
     cancelled itself."""
     if isinstance(error, asyncio.CancelledError):
-        if is_cancelled():
+        if await is_to_end(closed):
             raise error
         outages.occurs(
             log,

@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-__all__ = ["UserCode"]
+__all__ = ["PROGRAM_ENDS", "UserCode"]
+
+PROGRAM_ENDS: Final = (SystemExit, KeyboardInterrupt, GeneratorExit)
+"""No failure of what is called on the program's own loop: the program ends, or throws the coroutine
+away."""
 
 
 class UserCode:
@@ -24,13 +28,19 @@ class UserCode:
             return function(argument)
         failure = code.failure()
 
-    ``also``: what else than an ``Exception`` is not raised any further.
+    ``also``: what else than an ``Exception`` is not raised any further, ``but``: what of it is.
     """
 
-    __slots__ = ("_also", "_error")
+    __slots__ = ("_also", "_but", "_error")
 
-    def __init__(self, also: type[BaseException] = Exception) -> None:
+    def __init__(
+        self,
+        also: type[BaseException] = Exception,
+        *,
+        but: tuple[type[BaseException], ...] = (),
+    ) -> None:
         self._also = also
+        self._but = but
         self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -45,7 +55,7 @@ class UserCode:
         if error is None:
             return False
         self._error = error
-        return isinstance(error, (Exception, self._also))
+        return isinstance(error, (Exception, self._also)) and not isinstance(error, self._but)
 
     def failure(self) -> BaseException | None:
         """What was raised. To be asked once: an error that is kept keeps the variables of all

@@ -27,11 +27,11 @@ from ...remoting.clock import Clock
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ..errors import RetryLater, SuspendQueue
-from ..handlers import Call, is_cancelled
+from ..handlers import Call, Closed, is_to_end
 from ..producer.trace import ConsumeTracer
 from ..producer.trace_records import ConsumeOutcome
 from ..usage_errors import check_plain
-from ..user_code import UserCode
+from ..user_code import PROGRAM_ENDS, UserCode
 
 __all__ = ["ConsumeContext", "ConsumeHook", "ConsumeOutcome", "FilterHook"]
 
@@ -108,7 +108,7 @@ class ConsumeHooks:
     def __bool__(self) -> bool:
         return bool(self._hooks or self._tracer is not None)
 
-    def around(self, call: Call) -> Call:
+    def around(self, call: Call, closed: Closed) -> Call:
         """``call`` with everybody looking on."""
 
         async def looked_at(messages: list[MessageExt]) -> object:
@@ -120,10 +120,10 @@ class ConsumeHooks:
             for hook in self._hooks:
                 _call(hook.before_consume, context)
             began = clock.monotonic()
-            with UserCode(asyncio.CancelledError) as code:
+            with UserCode(BaseException, but=PROGRAM_ENDS) as code:
                 returned = await call(messages)
             context.error = code.failure()
-            if isinstance(context.error, asyncio.CancelledError) and is_cancelled():
+            if isinstance(context.error, asyncio.CancelledError) and await is_to_end(closed):
                 raise context.error  # it is not the handler that ended
             context.seconds = clock.monotonic() - began
             context.outcome = outcome_of(context.error, context.seconds, self._consume_timeout)

@@ -14,7 +14,8 @@ from ...remoting.outages import Outages
 from ...remoting.protocol.message.retries import FIRST_DELAY_LEVEL
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
-from ..handlers import Call, delay_level_of, settle, tell_unheeded, verdict
+from ..handlers import Call, delay_level_of, is_to_end, settle, tell_unheeded, verdict
+from ..user_code import PROGRAM_ENDS
 from .backlog import Backlog
 from .owned_queue import OwnedQueue, Work
 from .process_queue import ProcessQueue
@@ -46,6 +47,10 @@ class Consumption(Protocol):
 
     def close(self) -> None:
         """Hand out nothing more."""
+        ...
+
+    def closed(self) -> bool:
+        """It was closed."""
         ...
 
 
@@ -102,6 +107,9 @@ class ConcurrentConsumption:
     def close(self) -> None:
         self._backlog.close()
 
+    def closed(self) -> bool:
+        return self._backlog.closed
+
     async def work(self) -> None:
         backlog, call, monotonic = self._backlog, self._call, self._clock.monotonic
         handled, running = 0, _Running()
@@ -118,8 +126,10 @@ class ConcurrentConsumption:
             try:
                 if (returned := await call(messages)) is not None:
                     await settle(returned, self._group, self._outages)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as in UserCode, for every message
-                failure = verdict(error, messages, self._group, self._outages)
+            except PROGRAM_ENDS:
+                raise
+            except BaseException as error:  # noqa: BLE001 - as in UserCode, for every message
+                failure = await verdict(error, messages, self._group, self._outages, self.closed)
             running.messages = _NONE
             owned.stats.handled(len(messages), monotonic() - began, failure)
             if failure is None:
@@ -163,6 +173,10 @@ class ConcurrentConsumption:
     async def _taken_back(self, send_back: SendBack, message: MessageExt, delay_level: int) -> bool:
         try:
             await send_back(message, delay_level)
+        except asyncio.CancelledError:
+            if await is_to_end(self.closed):
+                raise
+            return False
         except RocketMQError as error:
             self._outages.fails(
                 log,

@@ -122,14 +122,20 @@ class OrderedConsumption:
     def close(self) -> None:
         self._backlog.close()
 
+    def closed(self) -> bool:
+        return self._backlog.closed
+
     async def work(self) -> None:
         while (line := await self._backlog.take()) is not None:
-            pause = await self._consume(line)
-            if pause is not None and not self._backlog.closed:
-                self._tasks.spawn(self._go_on_later(line, pause), name="go on with queue")
-            else:
-                line.scheduled = False
-                self._schedule(line)
+            pause = None
+            try:
+                pause = await self._consume(line)
+            finally:  # a queue outlives a worker of its
+                if pause is not None and not self._backlog.closed:
+                    self._tasks.spawn(self._go_on_later(line, pause), name="go on with queue")
+                else:
+                    line.scheduled = False
+                    self._schedule(line)
             await asyncio.sleep(0)
 
     async def _go_on_later(self, line: _Line, pause: float) -> None:
@@ -165,11 +171,20 @@ class OrderedConsumption:
         messages = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
         owned.prepare(messages)
         began = process_queue.last_begun = self._clock.monotonic()
-        failure = await failure_of(self._call, messages, self._group, self._outages)
-        owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
-        if process_queue.dropped:
-            return None
-        again = [] if failure is None else await self._to_come_again(messages, failure)
+        try:
+            failure = await failure_of(
+                self._call, messages, self._group, self._outages, self.closed
+            )
+            owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
+            again = (
+                []
+                if failure is None or process_queue.dropped
+                else await self._to_come_again(messages, failure)
+            )
+        except BaseException:  # a worker is cancelled, by whomever: the order stays
+            if not process_queue.dropped:
+                waiting.extendleft(reversed(messages))
+            raise
         if process_queue.dropped:
             return None
         owned.finish(process_queue, [message for message in messages if message not in again])

@@ -29,7 +29,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from typing import Final, TypeVar, Unpack
 
 from ...daemon.stop_signals import StopSignals
@@ -44,7 +44,7 @@ from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import ClientStateError, ConfigError
-from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
+from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of, is_to_end
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
 from ..offsets.start_offset import StartPolicy
@@ -229,7 +229,9 @@ class PushConsumer(Startable):
             concurrency=self._options.concurrency,
             name=self.group,
         )
-        self._call = self._hooks.around(self._handler.call) if self._hooks else self._handler.call
+        self._call = self._handler.call
+        if self._hooks:
+            self._call = self._hooks.around(self._handler.call, self._is_closed)
         self._consumption = self._new_consumption(self._call)
         if not self._member.broadcasting:
             self._member.subscribe(tag_subscription(retry_topic(self.group), "*", self._started_ms))
@@ -244,9 +246,10 @@ class PushConsumer(Startable):
             await self._member.introduce(check_expressions=True)
             undo.pop_all()
         self._worker_tasks = [
-            self._workers.spawn(self._consumption.work(), name=f"worker {number}")
+            self._workers.spawn(self._work(self._consumption), name=f"worker {number}")
             for number in range(self._options.concurrency)
         ]
+        self._tasks.spawn(self._close_at_the_end(self._consumption), name="end")
         self._tasks.spawn(self._member.run(), name="rebalance")
         self._tasks.spawn(self._member.tick(), name="rebalance tick")
         self._tasks.spawn(self._persist(), name="offsets")
@@ -294,6 +297,23 @@ class PushConsumer(Startable):
             self._tasks,
             batch_size=batch_size,
         )
+
+    def _is_closed(self) -> bool:
+        return self._consumption is None or self._consumption.closed()
+
+    async def _work(self, consumption: Consumption) -> None:
+        """One worker. A handler that has its task cancelled by a timer may have ended before."""
+        while not consumption.closed():
+            try:
+                await consumption.work()
+            except asyncio.CancelledError:
+                if await is_to_end(consumption.closed):
+                    raise
+
+    async def _close_at_the_end(self, consumption: Consumption) -> None:
+        """Service: a program that ends without ``stop`` cancels its tasks, workers among them."""
+        with closing(consumption):
+            await asyncio.get_running_loop().create_future()
 
     def suspend(self) -> None:
         """Pull nothing more until ``resume``; what was pulled is still consumed, the queues stay
@@ -479,7 +499,9 @@ class PushConsumer(Startable):
         restore_topics([message], retried=is_retry_topic(message.topic), namespace=self._namespace)
         clock = self.instance.clock
         began = clock.monotonic()
-        failure = await failure_of(self._call, [message], self.group, self.instance.outages)
+        failure = await failure_of(
+            self._call, [message], self.group, self.instance.outages, self._is_closed
+        )
         return direct_result(
             failure, round((clock.monotonic() - began) * 1000), ordered=self.ordered
         )

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..handlers import awaited, is_cancelled
 from ..namespaces import unwrap_queue
 from ..usage_errors import is_async
-from ..user_code import UserCode
+from ..user_code import PROGRAM_ENDS, UserCode
 from ..user_threads import UserThreads
 
 log: Final = logging.getLogger(__name__)
@@ -64,7 +64,12 @@ class QueueCallbacks:
         """Nothing of these is handed out any more; they go when this returns."""
         ours = self._owned.intersection(queues)
         if self._on_revoke is not None:
-            await self._call("on_revoke", self._on_revoke, ours)
+            await self._call(
+                "on_revoke",
+                self._on_revoke,
+                ours,
+                lambda task: None if task.cancelled() else self._owned.difference_update(ours),
+            )
         self._owned -= ours
 
     def close(self) -> None:
@@ -73,15 +78,23 @@ class QueueCallbacks:
             self._threads.close()
 
     async def _call(
-        self, name: str, callback: QueueCallback, queues: Iterable[MessageQueue]
+        self,
+        name: str,
+        callback: QueueCallback,
+        queues: Iterable[MessageQueue],
+        ended: Callable[[asyncio.Task[None]], None] = lambda _task: None,
     ) -> None:
+        """``ended``: at once, also when we are cancelled in the same moment."""
         told = tuple(sorted(unwrap_queue(queue, self._namespace) for queue in queues))
         if not told:
             return
-        with UserCode(asyncio.CancelledError) as code:
+        with UserCode(BaseException, but=PROGRAM_ENDS) as code:
             async with self._turn, asyncio.timeout(LIMIT_S):
                 if is_async(callback):
-                    await callback(told)  # type: ignore[misc]
+                    # in a task of its own, which it may cancel: ours divides the queues
+                    task = asyncio.get_running_loop().create_task(_call(callback, told))
+                    task.add_done_callback(ended)
+                    await task
                 else:
                     self._threads = self._threads or UserThreads(1, f"queues of {self._group}")
                     await awaited(await self._threads.call(callback, told))
@@ -92,3 +105,7 @@ class QueueCallbacks:
             log.error(
                 "%s failed group=%s queues=%d", name, self._group, len(told), exc_info=failure
             )
+
+
+async def _call(callback: QueueCallback, told: tuple[MessageQueue, ...]) -> None:
+    await awaited(callback(told))

@@ -134,7 +134,8 @@ def test_a_handler_that_fails_for_every_message(caplog: pytest.LogCaptureFixture
 
         for _ in range(130):
             for handler in (first, second):
-                assert await failure_of(handler, messages_of(0, 0), "g", outages) is not None
+                failure = await failure_of(handler, messages_of(0, 0), "g", outages, lambda: False)
+                assert failure is not None
             clock.advance(1)
 
     with caplog.at_level(logging.INFO, "aiorocketmq.client"):

@@ -52,8 +52,8 @@ def test_a_coroutine_that_a_handler_returns_is_run(handler: Any, looked_at: bool
         clock = ManualClock()
         call = made.call
         if looked_at:
-            call = ConsumeHooks("g", [], None, clock, 60.0).around(call)
-        failure = await failure_of(call, messages_of(0, 7), "g", Outages(clock))
+            call = ConsumeHooks("g", [], None, clock, 60.0).around(call, lambda: False)
+        failure = await failure_of(call, messages_of(0, 7), "g", Outages(clock), lambda: False)
         assert isinstance(failure, LookupError)
         assert failure.args == (7,)
         scene = Scene()
@@ -76,7 +76,7 @@ def test_what_means_again_elsewhere_is_told(
 
         scene = Scene()
         hooks = ConsumeHooks("g", [], None, scene.clock, 60.0)
-        scene.consumption._call = hooks.around(handler) if looked_at else handler
+        scene.consumption._call = hooks.around(handler, lambda: False) if looked_at else handler
         scene.owned.put(pulled(5, 6, 7, following=8))
         await scene.work_until(lambda: scene.world.committed == 8)
         assert not scene.given_back
@@ -95,7 +95,7 @@ def test_whatever_else_is_returned_is_nobodys_business(
             return returned
 
         outages = Outages(ManualClock())
-        assert await failure_of(handler, messages_of(0, 0), "g", outages) is None
+        assert await failure_of(handler, messages_of(0, 0), "g", outages, lambda: False) is None
 
     asyncio.run(main())
     assert not caplog.records
@@ -172,7 +172,7 @@ def test_a_handler_that_fails_is_told_with_the_number_of_the_try(
     async def main() -> None:
         messages = messages_of(0, 7)
         messages[0].reconsume_times = 2
-        await failure_of(fails_at_all, messages, "g", Outages(ManualClock()))
+        await failure_of(fails_at_all, messages, "g", Outages(ManualClock()), lambda: False)
 
     asyncio.run(main())
     assert "handler failed group=g reconsume_times=2 first of 1 messages=" in caplog.text

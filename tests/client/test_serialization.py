@@ -211,14 +211,14 @@ def test_what_cannot_be_read_is_a_dead_letter_at_once_and_one_line(
         async def call(messages: list[MessageExt]) -> None:
             ORDERS.value(messages[0])
 
-        failure = await failure_of(call, [bad, good], "g", told_of())
+        failure = await failure_of(call, [bad, good], "g", told_of(), lambda: False)
         assert failure is not None
         assert [delay_level_of(each, failure) for each in (bad, good)] == [-1, 0]
 
         async def another(_messages: list[MessageExt]) -> None:
             ORDERS.value(good)
 
-        failure = await failure_of(another, [bad], "g", told_of())
+        failure = await failure_of(another, [bad], "g", told_of(), lambda: False)
         assert failure is not None
         assert delay_level_of(bad, failure) == 0, "it is about another message"
 

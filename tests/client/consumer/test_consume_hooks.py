@@ -60,7 +60,9 @@ def test_hooks_see_every_call_and_change_nothing(
                 raise error
 
         assert hooks
-        assert await failure_of(hooks.around(call), [stored(0)], "g", told_of()) is error
+        looked_at = hooks.around(call, lambda: False)
+        failure = await failure_of(looked_at, [stored(0)], "g", told_of(), lambda: False)
+        assert failure is error
         assert noting.seen == [("before", None, 0.0), ("after", outcome, seconds)]
 
     asyncio.run(main())

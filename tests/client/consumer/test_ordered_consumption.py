@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,22 @@ class Scene:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class Gone(BaseException):
+    """As what ``pytest.fail`` raises."""
+
+
+async def raises_what_is_no_exception() -> None:
+    raise Gone
+
+
+async def cancels_itself() -> None:
+    """As a limit of time that is made at home."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
 def messages_of(queue: int, *offsets: int) -> list[MessageExt]:
     messages = pulled(*offsets, following=offsets[-1] + 1).messages
     for message in messages:
@@ -141,6 +158,81 @@ def test_a_failed_message_stops_its_queue_and_comes_again() -> None:
         scene.clock.advance(1.0)
         await scene.work_until(lambda: scene.offset(0) == 2)
         assert [offset for queue, offset in scene.handled if queue == 0] == [0, 0, 0, 1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ends", [cancels_itself, raises_what_is_no_exception])
+def test_a_worker_outlives_whatever_its_handler_does(ends: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        scene = Scene()
+
+        async def call(messages: list[MessageExt]) -> None:
+            scene.handled += [(0, message.queue_offset) for message in messages]
+            if messages[0].reconsume_times == 0:
+                await ends()
+
+        scene.consumption._call = call
+        scene.owned[0].put(pulled(0, 1, following=2))
+        worker = asyncio.create_task(scene.consumption.work())
+        for number in (0, 1):
+            async with asyncio.timeout(10):
+                while len(scene.tasks) == 0:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                scene.clock.advance(1.0)
+                while scene.offset() != number + 1:
+                    await asyncio.sleep(0)
+        assert scene.handled == [(0, 0), (0, 0), (0, 1), (0, 1)]
+        scene.consumption.close()
+        await worker
+
+    asyncio.run(main())
+
+
+def test_a_queue_outlives_a_worker_that_ends_before_its_handler_is_called() -> None:
+    """And begins with the same message."""
+
+    async def main() -> None:
+        scene = Scene()
+        asks = asyncio.Event()
+
+        async def never(_queue: MessageQueue) -> bool:
+            asks.set()
+            return await asyncio.get_running_loop().create_future()
+
+        scene.consumption._holds_lock = never
+        scene.owned[0].put(pulled(0, 1, following=2))
+        worker = asyncio.create_task(scene.consumption.work())
+        await asks.wait()
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        scene.consumption._holds_lock = scene.holds_lock
+        await scene.work_until(lambda: scene.offset() == 2)
+        assert scene.handled == [(0, 0), (0, 1)]
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_ends_while_it_passes_a_message_on_leaves_it_to_the_next() -> None:
+    async def main() -> None:
+        scene = Scene(max_reconsume_times=0)
+        scene.failing = lambda message: ValueError("no") if message.queue_offset == 0 else None
+        asked = asyncio.Event()
+
+        async def never(_message: MessageExt) -> None:
+            asked.set()
+            await asyncio.get_running_loop().create_future()
+
+        scene.consumption._to_retry_topic = never
+        scene.owned[0].put(pulled(0, 1, following=2))
+        worker = asyncio.create_task(scene.consumption.work())
+        await asked.wait()
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        scene.consumption._to_retry_topic = scene.to_dead_letters
+        await scene.work_until(lambda: scene.offset() == 2)
+        assert (scene.dead, scene.handled) == ([0], [(0, 0), (0, 0), (0, 1)])
 
     asyncio.run(main())
 

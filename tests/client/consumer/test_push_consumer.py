@@ -4,20 +4,25 @@ tests/e2e."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from aiorocketmq.client.consumer.consume_hooks import ConsumeHooks
 from aiorocketmq.client.consumer.consumption import ConcurrentConsumption
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
 from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
+from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import RetryLater
+from aiorocketmq.client.handlers import MessageHandler
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
 from ...sim import ManualClock
+from ..scripted_broker import ScriptedBroker
+from .test_ordered_consumption import cancels_itself, raises_what_is_no_exception
 from .test_owned_queue import QUEUE, SUBSCRIPTION, World, pulled
 
 
@@ -79,6 +84,131 @@ def test_what_failed_is_given_back_and_no_longer_holds_the_offset() -> None:
         assert (scene.handled, scene.given_back) == ([[5, 6], [7]], [(5, 7), (6, 7)])
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("ends", [cancels_itself, raises_what_is_no_exception])
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_a_worker_outlives_whatever_its_handler_does(
+    ends: Callable[[], Awaitable[None]], looked_at: bool
+) -> None:
+    async def main() -> None:
+        scene = Scene()
+
+        async def call(messages: list[MessageExt]) -> None:
+            if messages[0].queue_offset == 5:
+                await ends()
+
+        hooks = ConsumeHooks("g", [], None, scene.clock, 60.0)
+        closed = scene.consumption.closed
+        scene.consumption._call = hooks.around(call, closed) if looked_at else call
+        scene.owned.put(pulled(5, 6, following=7))
+        worker = asyncio.create_task(scene.consumption.work())
+        async with asyncio.timeout(10):
+            while scene.world.committed != 7:
+                await asyncio.sleep(0)
+        assert scene.given_back == [(5, 0)]
+        scene.consumption.close()
+        await worker
+
+    asyncio.run(main())
+
+
+def test_what_is_being_given_back_when_its_worker_is_cancelled_is_tried_again_here() -> None:
+    async def main() -> None:
+        scene = Scene()
+        scene.failing = lambda _offset: ValueError("no") if len(scene.handled) == 1 else None
+        asked = asyncio.Event()
+
+        async def never(_message: MessageExt, _level: int) -> None:
+            asked.set()
+            await asyncio.get_running_loop().create_future()
+
+        scene.consumption._send_back = never  # type: ignore[assignment]
+        scene.owned.put(pulled(5, following=6))
+        worker = asyncio.create_task(scene.consumption.work())
+        async with asyncio.timeout(10):
+            await asked.wait()
+            worker.cancel()
+            while len(scene.tasks) == 0:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            scene.clock.advance(5.0)
+            while scene.world.committed != 6:
+                await asyncio.sleep(0)
+        scene.consumption.close()
+        await worker
+
+    asyncio.run(main())
+
+
+def consumer_of_two(handler: MessageHandler) -> PushConsumer:
+    """One worker, to which two messages come as soon as it runs; its instance is up."""
+    broker = ScriptedBroker()
+    broker.have_nothing(0)
+    instance = broker.instance()
+    instance._state = "running"
+    broker.know_topic(instance, "T", 1)
+    broker.know_topic(instance, "%RETRY%g", 1)
+    consumer = PushConsumer("g", instance=instance, concurrency=1)
+    consumer.subscribe("T")
+    consumer.on_message(handler)
+    consumer.suspend()
+    return consumer
+
+
+async def bring_two(consumer: PushConsumer) -> None:
+    async with asyncio.timeout(10):
+        while not (owned := [q for queue, q in consumer._queues.items() if queue.topic == "T"]):
+            await asyncio.sleep(0)
+    owned[0].put(pulled(0, 1, following=2))
+
+
+def test_a_timer_of_a_handler_that_has_ended_takes_no_worker() -> None:
+    async def main() -> None:
+        handled: list[int] = []
+
+        async def handle(message: MessageExt) -> None:
+            handled.append(message.queue_offset)
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+        consumer = consumer_of_two(handle)
+        async with consumer:
+            await bring_two(consumer)
+            async with asyncio.timeout(10):
+                while len(handled) < 2:
+                    await asyncio.sleep(0)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert len(consumer._workers) == 1
+        await consumer.instance.stop()
+
+    asyncio.run(main())
+
+
+def test_a_program_that_ends_without_stopping_ends_in_the_midst_of_a_handler() -> None:
+    """It cancels all tasks: no handler has done that."""
+    handled: list[int] = []
+
+    async def main() -> PushConsumer:
+        begun = asyncio.Event()
+
+        async def handle(message: MessageExt) -> None:
+            handled.append(message.queue_offset)
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+
+        consumer = consumer_of_two(handle)
+        await consumer.start()
+        await bring_two(consumer)
+        await begun.wait()
+        return consumer
+
+    consumer = asyncio.run(main())
+    assert handled == [0]
+    assert (len(consumer._workers), len(consumer._tasks)) == (0, 0)
+    consumer._state = consumer.instance._state = "stopped"
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -162,6 +292,7 @@ def test_a_handler_that_takes_too_long_does_not_hold_the_offset(brokers_answer: 
                 await asyncio.sleep(0)
         assert scene.given_back == ([(5, 3)] if brokers_answer else [])
         hangs.set()  # too late: whatever it says counts no more
+        scene.consumption.close()
         for task in (*workers, watch):
             task.cancel()
         await asyncio.gather(*workers, watch, return_exceptions=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from ..scripted_broker import BROKER, ScriptedBroker
+from .test_ordered_consumption import cancels_itself, raises_what_is_no_exception
 
 Make = Callable[..., Any]
 TOPIC = "T"
@@ -179,6 +180,22 @@ def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> N
         "on_assign failed group=g queues=2",
         "on_revoke failed group=g queues=2",
     ]
+
+
+@pytest.mark.parametrize("ends", [cancels_itself, raises_what_is_no_exception])
+def test_who_calls_one_outlives_whatever_it_does(
+    ends: Callable[[], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def called(_queues: object) -> None:
+        await ends()
+
+    async def main() -> None:
+        callbacks = with_two(called, called)
+        await callbacks.assigned(TWO)
+        await callbacks.revoked(TWO)
+
+    asyncio.run(main())
+    assert len(caplog.records) == 2
 
 
 def test_one_that_does_not_return_is_left(
