@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import logging
 import os
 import sys
 import threading
@@ -17,6 +18,8 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 from .client.errors import ClientStateError
 from .daemon.event_loop import new_event_loop
 from .daemon.stop_signals import on_stop_signal
+
+log: Final = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,9 +41,18 @@ class LoopThread:
     def __init__(self) -> None:
         self._of_process = LoopThread._process
         self._loop = new_event_loop()
-        thread = threading.Thread(target=self._loop.run_forever, name="aiorocketmq", daemon=True)
+        thread = threading.Thread(target=self._run, name="aiorocketmq", daemon=True)
         thread.start()
         self._thread_id = thread.ident
+
+    def _run(self) -> None:
+        """What ends a program ends a loop, but not the one that all its blocking clients share. Who
+        waits for the task that raised it gets it."""
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                log.critical("ends nothing in this thread error=%r", error, exc_info=error)
 
     @classmethod
     def shared(cls) -> LoopThread:

@@ -96,9 +96,10 @@ class UserThreads:
 
 
 def _as_of_a_coroutine(failure: BaseException) -> BaseException:
-    """No future of asyncio takes a ``StopIteration``: whoever waits for it would wait for ever."""
-    if not isinstance(failure, StopIteration):
+    """No future of asyncio takes a ``StopIteration``: whoever waits for it would wait for ever. And
+    what ends a thread, such as ``sys.exit()``, is not to end the event loop of others."""
+    if isinstance(failure, Exception) and not isinstance(failure, StopIteration):
         return failure
-    error = RuntimeError("the function raised StopIteration")
+    error = RuntimeError(f"the function raised {type(failure).__name__}")
     error.__cause__ = failure
     return error

@@ -26,6 +26,23 @@ def test_results_and_errors_come_back() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    "kind", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+)
+def test_what_ends_a_thread_does_not_end_the_loop(kind: type[BaseException]) -> None:
+    def ends(_argument: object) -> None:
+        raise kind
+
+    async def main() -> None:
+        pool = UserThreads(1, "pool")
+        with pytest.raises(RuntimeError, match=f"the function raised {kind.__name__}") as caught:
+            await pool.call(ends, None)
+        assert isinstance(caught.value.__cause__, kind)
+        pool.close()
+
+    asyncio.run(main())
+
+
 def test_an_error_that_no_future_takes_comes_back_as_one_that_it_takes() -> None:
     """``next`` of nothing left: as of coroutines, or whoever waits would wait for ever."""
 
