@@ -122,7 +122,7 @@ class GroupMember:
         self._missing: dict[str, float] = {}
         """Topics without queues, and since when; infinity: that was told."""
         self.lost: set[MessageQueue] = set()
-        """Queues that somebody else has locked meanwhile."""
+        """Queues that somebody else has, or may have, locked meanwhile."""
         if locks is not None:
             locks.on_refused = self._lock_refused
         self._changed = False
@@ -365,12 +365,19 @@ class GroupMember:
             self._outages.occurs(
                 log,
                 ("locked", self.group, queue.broker_name),
-                "queue is locked by another member, given up group=%s queue=%s/%s/%d",
+                "queue is or was locked by another member, taken anew group=%s queue=%s/%s/%d",
                 self.group,
                 *queue,
             )
             self.lost.add(queue)
             self.wake()
+
+    def may_tell(self, queue: MessageQueue) -> bool:
+        """How far we are in a queue of ours; not where that could overwrite the offset of somebody
+        who has, or had, its lock meanwhile."""
+        if self._locks is None:
+            return True
+        return queue not in self.lost and self._locks.holds(queue)
 
     async def _member_ids(self, route: TopicRoute) -> list[str]:
         """The ids of the group, from any broker of the topic: each has all heartbeats."""

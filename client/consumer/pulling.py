@@ -315,7 +315,8 @@ class QueuePuller:
             await instance.clock.sleep(back_off)
         sys_flag = settings.sys_flag
         commit_offset = 0
-        if settings.commits_on_pull and not is_slave and not self.is_gone:
+        tells = settings.commits_on_pull and not is_slave and not self.is_gone
+        if tells and self._member.may_tell(queue):
             commit_offset = self._member.offsets.get(queue) or 0
             if commit_offset > 0:
                 sys_flag |= PullSysFlag.COMMIT_OFFSET

@@ -287,7 +287,7 @@ class PushConsumer(Startable):
         return OrderedConsumption(
             self.group,
             call,
-            self._locks.hold if self._locks is not None else None,
+            self._holds_lock if self._locks is not None else None,
             OrderedRetries(
                 self._options.suspend_queue,
                 limit,
@@ -466,7 +466,15 @@ class PushConsumer(Startable):
     async def _persist(self) -> None:
         while True:
             await self.instance.clock.sleep(self._options.commit_interval)
-            await self._member.offsets.persist()
+            told = None
+            if self._locks is not None:
+                told = [queue for queue in self._queues if self._member.may_tell(queue)]
+            await self._member.offsets.persist(told)
+
+    async def _holds_lock(self, queue: MessageQueue) -> bool:
+        """What we have of a queue that somebody else had meanwhile is history."""
+        assert self._locks is not None
+        return queue not in self._member.lost and await self._locks.hold(queue)
 
     # --- what the instance asks (ConsumerMember)
     # --------------------------------------------------------------------

@@ -33,6 +33,7 @@ log: Final = logging.getLogger(__name__)
 
 RENEW_INTERVAL = 20.0
 LIFE = 30.0
+BROKER_LIFE = 60.0
 _TIMEOUT = 1.0
 
 
@@ -48,7 +49,7 @@ class _Lock(NamedTuple):
 
 class QueueLocks:
     """The locks of one consumer. ``on_refused`` is told of queues that a broker keeps for somebody
-    else."""
+    else, or may have kept since it last gave them to us."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -145,7 +146,8 @@ class QueueLocks:
             raise
 
     async def _ask(self, address: str, queues: list[MessageQueue]) -> set[MessageQueue]:
-        """Those that a broker says are ours; which is noted."""
+        """Those that a broker says are ours, and that were nobody else's since they were last;
+        which is noted."""
         body = LockBatchRequestBody(
             consumer_group=self._group,
             client_id=self._instance.client_id,
@@ -157,6 +159,8 @@ class QueueLocks:
             address, RequestCode.LOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
         )
         granted = set(answer_body(answer, LockBatchResponseBody, address).lock_ok_mq_set)
+        ran_out = clock.monotonic() - BROKER_LIFE
+        granted -= {queue for queue, lock in self._held.items() if lock.at < ran_out}
         lock = _Lock(asked_at, asked_at_ms, address, remoting.connected_to(address))
         self._held.update(dict.fromkeys(granted.intersection(queues), lock))
         return granted
