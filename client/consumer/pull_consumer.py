@@ -52,7 +52,7 @@ from ..usage_errors import (
 from ..user_code import UserCode
 from .group_member import GroupMember
 from .options import PullConsumerOptions, PullConsumerSettings
-from .pull_stream import PullStream
+from .pull_stream import PullStream, SharedRoom
 from .pull_streams import PullStreams
 from .pulling import PullRequest
 from .running_info import running_info
@@ -90,7 +90,9 @@ class PullConsumer(Startable):
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
-        self._streams = PullStreams(settings.max_cached_total)
+        self._streams = PullStreams(
+            SharedRoom(settings.max_cached_total, settings.pulling.batch_size, self.instance.clock)
+        )
         self._settings = settings.pulling
         self._file = settings.local_offsets(self.instance, self.group)
         self._tracer = settings.tracer(self.instance, self.group)
@@ -342,7 +344,7 @@ class PullConsumer(Startable):
                 yield message
                 if stream.epoch == epoch:
                     stream.done = stream.delivered
-            streams.less()
+            streams.room.look()
             if stream.epoch == epoch:
                 streams.turn_over(stream)
 
@@ -496,7 +498,6 @@ class PullConsumer(Startable):
             raise self._not_assigned(unwrap_queue(stream.queue, self._namespace))
         self._streams.withdraw(stream)
         stream.restart_at(offset, self._tasks)
-        self._streams.less()
 
     async def _commit_regularly(self) -> None:
         while True:
@@ -524,7 +525,7 @@ class PullConsumer(Startable):
             max_messages=self._options.max_cached,
             max_bytes=self._options.max_cached_bytes,
             announce=self._streams.announce,
-            room_for_all=self._streams.room,
+            shared=self._streams.room,
             tracer=self._tracer,
         )
         self._streams[queue] = stream
@@ -538,7 +539,6 @@ class PullConsumer(Startable):
         gone = [each for queue in ours if (each := self._streams.pop(queue, None)) is not None]
         for stream in gone:
             stream.drop()
-        self._streams.less()
         if self._options.auto_commit:
             await self._persist(gone)
         return queues

@@ -1,11 +1,14 @@
-"""One queue of a pull consumer: what was pulled ahead, what was handed out, what is done."""
+"""One queue of a pull consumer: what was pulled ahead, what was handed out, what is done. And how
+much all of them hold together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final
 
+from ...remoting.clock import Clock, Timer
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.bodies.running_info import ProcessQueueInfo
 from ...remoting.protocol.record.decode import MessageExt
@@ -14,6 +17,66 @@ from ..namespaces import without_namespace
 from ..producer.trace import ConsumeTracer
 from ..producer.trace_records import ConsumeOutcome
 from .pulling import Pulled, PullRequest, QueuePuller
+
+_HELD_AFTER_S: Final = 0.25
+"""A pull that is not answered by then is held by a broker that has nothing: it does not count."""
+
+
+class SharedRoom:
+    """What the streams of one consumer may hold together. Those that have to wait have their turns
+    one after the other, as far as what is being pulled fits in."""
+
+    def __init__(self, most: int, batch_size: int, clock: Clock) -> None:
+        """``batch_size``: what a pull brings at most."""
+        self.held: int = 0
+        """Messages that wait to be handed out, without those of paused streams."""
+        self._most = most
+        self._batch_size = batch_size
+        self._clock = clock
+        self._asked: OrderedDict[PullStream, float] = OrderedDict()
+        """Whose pull is under way, and since when."""
+        self._waiting: OrderedDict[PullStream, asyncio.Future[None]] = OrderedDict()
+        self._timer: Timer | None = None
+
+    async def wait(self, stream: PullStream) -> None:
+        """Return when the stream may pull, which it is expected to do at once."""
+        self.answered(stream)
+        if not self._waiting and self._is_free():
+            self._asked[stream] = self._clock.monotonic()
+            return
+        self._waiting[stream] = turn = asyncio.get_running_loop().create_future()
+        self.look()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._waiting.pop(stream, None)
+            self.answered(stream)
+            raise
+
+    def answered(self, stream: PullStream) -> None:
+        """What its pull has brought counts as held from now on."""
+        if self._asked.pop(stream, None) is not None:
+            self.look()
+
+    def look(self) -> None:
+        """Who waits may pull, as far as there is space."""
+        while self._waiting and self._is_free():
+            stream, turn = self._waiting.popitem(last=False)
+            if not turn.done():
+                self._asked[stream] = self._clock.monotonic()
+                turn.set_result(None)
+        if self._waiting and self._asked and self._timer is None:
+            self._timer = self._clock.call_later(_HELD_AFTER_S, self._look_later)
+
+    def _look_later(self) -> None:
+        self._timer = None
+        self.look()
+
+    def _is_free(self) -> bool:
+        then = self._clock.monotonic() - _HELD_AFTER_S
+        while self._asked and next(iter(self._asked.values())) <= then:
+            self._asked.popitem(last=False)
+        return self.held + len(self._asked) * self._batch_size <= self._most
 
 
 class PullStream:
@@ -30,7 +93,7 @@ class PullStream:
         max_messages: int,
         max_bytes: int,
         announce: Callable[[PullStream], None],
-        room_for_all: Callable[[], Awaitable[None]] | None = None,
+        shared: SharedRoom,
         tracer: ConsumeTracer | None = None,
     ) -> None:
         self.queue = request.queue
@@ -42,7 +105,8 @@ class PullStream:
         self.epoch: int = 0
         """Grows whenever the stream is moved or taken away: what was handed out before is
         history."""
-        self.paused = False
+        self.paused: bool = False
+        """Nothing of it is handed out, and what waits counts for nobody else; see ``pause``."""
         self._buffer: deque[MessageExt] = deque()
         self._size_bytes = 0
         self._max_messages = max_messages
@@ -50,7 +114,7 @@ class PullStream:
         self._room = asyncio.Event()
         self._room.set()
         self._announce = announce
-        self._room_for_all = room_for_all
+        self._shared = shared
         self._tracer = tracer
         self._namespace = request.member.instance.namespace
         self._puller = QueuePuller(request, self)
@@ -69,8 +133,7 @@ class PullStream:
 
     def drop(self) -> None:
         """It is somebody else's now."""
-        self.epoch += 1
-        self._buffer.clear()
+        self._forget()
         if self._task is not None:
             self._task.cancel()
 
@@ -91,8 +154,7 @@ class PullStream:
 
     async def room(self) -> None:
         await self._room.wait()
-        if self._room_for_all is not None:
-            await self._room_for_all()
+        await self._shared.wait(self)
 
     def put(self, pulled: Pulled) -> None:
         buffer = self._buffer
@@ -103,6 +165,7 @@ class PullStream:
             if self._tracer is not None:
                 self._tracer.after(self._tracer.before(pulled.messages), ConsumeOutcome.SUCCESS)
             buffer.extend(pulled.messages)
+            self._holds(len(pulled.messages))
             self._size_bytes += sum(len(m.stored_body) for m in pulled.messages)
             if len(buffer) >= self._max_messages or self._size_bytes >= self._max_bytes:
                 self._room.clear()
@@ -111,17 +174,36 @@ class PullStream:
             if self.done == self.delivered:
                 self.done = pulled.next_offset
             self.delivered = pulled.next_offset
+        self._shared.answered(self)
 
     def restart(self, offset: int) -> None:
-        self.epoch += 1
-        self._buffer.clear()
-        self._size_bytes = 0
+        self._forget()
         self.delivered = self.done = offset
         self._room.set()
+
+    def _forget(self) -> None:
+        """What was pulled."""
+        self.epoch += 1
+        self._holds(-len(self._buffer))
+        self._buffer.clear()
+        self._size_bytes = 0
+        self._shared.answered(self)
+        self._shared.look()
+
+    def _holds(self, more: int) -> None:
+        if not self.paused:
+            self._shared.held += more
 
     @property
     def consumed(self) -> int:
         return self.done
+
+    def pause(self, paused: bool) -> None:
+        """Or go on."""
+        self._holds(-len(self._buffer))
+        self.paused = paused
+        self._holds(len(self._buffer))
+        self._shared.look()
 
     # --- being consumed
     # ---------------------------------------------------------------------------------------------
@@ -131,6 +213,8 @@ class PullStream:
         if not self._buffer:
             return None
         message = self._buffer.popleft()
+        if not self.paused:
+            self._shared.held -= 1
         self._size_bytes -= len(message.stored_body)
         self.delivered = message.queue_offset + 1
         if len(self._buffer) * 2 <= self._max_messages and self._size_bytes * 2 <= self._max_bytes:
@@ -143,6 +227,7 @@ class PullStream:
         if len(buffer) > count:
             return [message for _ in range(count) if (message := self.pop()) is not None]
         messages = list(buffer)
+        self._holds(-len(messages))
         buffer.clear()
         self._size_bytes = 0
         if messages:

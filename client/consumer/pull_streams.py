@@ -8,20 +8,17 @@ from collections.abc import Callable
 
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
-from .pull_stream import PullStream
+from .pull_stream import PullStream, SharedRoom
 
 
 class PullStreams(dict[MessageQueue, PullStream]):
     """By queue. Those with messages have turns, each once, in the order in which they got some."""
 
-    def __init__(self, max_messages: int) -> None:
-        """``max_messages``: of so many that wait in all streams nothing more is pulled."""
+    def __init__(self, room: SharedRoom) -> None:
         super().__init__()
-        self._max_messages = max_messages
+        self.room: SharedRoom = room
         self._ready: deque[PullStream] = deque()
         self._arrived = asyncio.Event()
-        self._fewer = asyncio.Event()
-        """Messages were handed out or forgotten."""
         self.held: bool = False
         """Nothing more is handed out."""
 
@@ -63,7 +60,7 @@ class PullStreams(dict[MessageQueue, PullStream]):
             stream = self.turn()
             messages += stream.take(count - len(messages))
             self.turn_over(stream)
-        self._fewer.set()
+        self.room.look()
         return messages
 
     async def wait(self, goes_on: Callable[[], bool]) -> None:
@@ -76,27 +73,14 @@ class PullStreams(dict[MessageQueue, PullStream]):
         """Who waits looks whether it goes on."""
         self._arrived.set()
 
-    async def room(self) -> None:
-        """Return when what waits to be handed out is not too much."""
-        while (
-            sum(len(stream) for stream in self.values() if not stream.paused) > self._max_messages
-        ):
-            self._fewer.clear()
-            await self._fewer.wait()
-
-    def less(self) -> None:
-        """Messages were handed out or forgotten: there may be space."""
-        self._fewer.set()
-
     def pause(self, stream: PullStream) -> None:
         """Hand out nothing of it; what was pulled stays."""
-        stream.paused = True
+        stream.pause(True)
         self.withdraw(stream)
-        self._fewer.set()
 
     def resume(self, stream: PullStream) -> None:
         """Hand out again."""
-        stream.paused = False
+        stream.pause(False)
         self.announce(stream)
 
     def mark_done(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
+from aiorocketmq.client.consumer.pull_stream import PullStream
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ClientStateError
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
@@ -33,14 +34,14 @@ PULL = RequestCode.PULL_MESSAGE
 class Scene:
     """Three queues without end; a pull brings two messages."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, queues: int = 3, **options: Any) -> None:
         self.broker = ScriptedBroker()
         self.broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(
             header=OffsetResponse(offset=0)
         )
         self.broker.answers[PULL] = lambda request: answer(0, request.queue_offset + 2, "a", "a")
         self.instance = self.broker.instance()
-        self.queues = self.broker.know_topic(self.instance, "T", 3)
+        self.queues = self.broker.know_topic(self.instance, "T", queues)
         options = {"auto_commit": False, **options}
         self.consumer = PullConsumer("g", instance=self.instance, **options)
 
@@ -68,6 +69,92 @@ def test_all_queues_together_have_a_limit() -> None:
             assert 7 < held == 2 * first <= 7 + 3 * 2  # a pull under way may go over it
             await scene.consumer.poll(max_messages=held)
             assert await scene.rest() > first
+
+    asyncio.run(main())
+
+
+def test_pulls_side_by_side_do_not_go_over_that_limit_together() -> None:
+    async def main() -> None:
+        scene = Scene(queues=20, pull_batch=2, max_cached_total=8)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues)
+            for _ in range(3):
+                await scene.rest()
+                held = sum(len(stream) for stream in scene.consumer._streams.values())
+                assert 8 < held <= 8 + 2
+                assert scene.consumer._streams.room.held == held
+                await scene.consumer.poll(max_messages=5)
+
+    asyncio.run(main())
+
+
+def test_a_pull_that_a_broker_holds_keeps_nobody_from_pulling() -> None:
+    """Where there is nothing it takes as long as it was asked to."""
+
+    async def main() -> None:
+        scene = Scene(queues=20, pull_batch=2, max_cached_total=4)
+        scene.broker.answers[PULL] = lambda _: None  # type: ignore[assignment, return-value]
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues)
+            while len({pull.queue_id for pull in scene.pulls}) < 20:
+                before = await scene.rest()
+                scene.broker.clock.advance(0.3)
+                assert await scene.rest() in (before + 3, 20)
+
+    asyncio.run(main())
+
+
+def test_what_a_poll_costs_does_not_grow_with_the_square_of_the_queues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    length = PullStream.__len__
+
+    def counted(stream: PullStream) -> int:
+        nonlocal looks
+        looks += 1
+        return length(stream)
+
+    async def main() -> None:
+        nonlocal looks
+        scene = Scene(queues=50, max_cached_total=100)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            await scene.consumer.assign(scene.queues)
+            await scene.rest()
+            looks, pulls = 0, len(scene.pulls)
+            monkeypatch.setattr(PullStream, "__len__", counted)
+            for _ in range(10):
+                await scene.consumer.poll(max_messages=1)
+                await scene.rest()
+            assert looks <= 10 * 10
+            assert len(scene.pulls) > pulls
+
+    asyncio.run(main())
+
+
+def test_what_waits_is_counted_whatever_becomes_of_it() -> None:
+    async def main() -> None:
+        scene = Scene(max_cached=6)
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            consumer, (first, second, third) = scene.consumer, scene.queues
+            room = consumer._streams.room
+            await consumer.assign(scene.queues)
+            await scene.rest()
+            assert room.held == 18
+            consumer.pause(first, second)
+            consumer.pause(first)
+            assert room.held == 6
+            consumer.resume(first)
+            assert room.held == 12
+            consumer._move(consumer._streams[first], 0)
+            assert room.held == 6
+            await scene.rest()
+            assert room.held == 12
+            await consumer.poll(max_messages=1)
+            assert room.held == 11
+            await consumer.assign([third])
+            await scene.rest()
+            assert room.held == len(consumer._streams[third])
 
     asyncio.run(main())
 

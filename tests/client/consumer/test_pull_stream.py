@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from aiorocketmq.client.consumer.pull_stream import PullStream
+from aiorocketmq.client.consumer.pull_stream import PullStream, SharedRoom
 from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 
+from ...sim import ManualClock
 from .test_owned_queue import QUEUE, SUBSCRIPTION, World, pulled
 
 
@@ -20,6 +21,7 @@ def play(scene: Callable[[PullStream], None]) -> None:
             PullStream(
                 PullRequest(world.member, QUEUE, SUBSCRIPTION, settings, 5),
                 announce=lambda _stream: None,
+                shared=SharedRoom(4, settings.batch_size, ManualClock()),
                 max_messages=2,
                 max_bytes=1 << 20,
             )
