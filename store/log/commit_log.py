@@ -111,10 +111,9 @@ class CommitLog(LogEnd):
         """Go to the next file. It is made and reserved first: only then the blank may close the
         full one."""
         following = self.base if full is None else full.end
-        spare, self.spare = self.spare, None
-        if spare is None or spare.start != following:
-            spare = self.files.make(following)
-        spare = self._reserve_spare(spare)
+        if self.spare is not None and self.spare.start != following:
+            self._drop_spare()  # made before it was known where the log begins
+        spare = self._reserve_spare(self.spare or self.files.make(following))
         if full is not None:
             full.reserve(self.position + BLANK_SIZE)  # it may end where it ended when it was opened
             blank = entry_blank if self.head else blank_record
@@ -228,6 +227,7 @@ class CommitLog(LogEnd):
         StoreFileError."""
         if self.leaving is not None:
             self.leaving.delete()  # or there would be a hole behind it
+        self._drop_spare()  # likewise; first, for while a thread is at it that fails
         self.cuts += 1
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
         self._current = self._cut_at = None
@@ -235,7 +235,6 @@ class CommitLog(LogEnd):
         if self.files.end != phy_offset:
             self.files.close()
             self.files.files.clear()
-        self._drop_spare()
         self.files.new_files = True
         self.files.sync_directory()  # or a file that went may be back, with a hole behind it
         self.flushed_offset = phy_offset
@@ -243,8 +242,8 @@ class CommitLog(LogEnd):
 
     def take_back(self, phy_offset: int) -> None:
         """What lies behind an offset goes, for good: that is synced here. Raises StoreFileError."""
-        self.cuts += 1
         self._drop_spare()  # or it would lie behind a hole
+        self.cuts += 1
         if (file := self.files.find(phy_offset)) is not None and file.start != self.base:
             try:
                 file.close()  # it was sealed; it is mapped anew
@@ -256,9 +255,10 @@ class CommitLog(LogEnd):
         self.set_end(phy_offset)
 
     def _drop_spare(self) -> None:
-        spare, self.spare = self.spare, None
-        if spare is not None:
-            spare.delete()
+        """Raises StoreFileError; then it is the spare file still, and tried again."""
+        if self.spare is not None:
+            self.spare.delete()
+            self.spare = None
 
     def allocation_made(self) -> None:
         """More of the current file was reserved."""

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
 
+from ..replica.replica_world import RECORD_FIELDS, open_slave
 from ..world import bodies_of, crash, open_store, put_ok
 from .flush_world import Running
 
@@ -95,6 +97,60 @@ def test_the_whole_next_file_is_ready_when_it_is_warmed(tmp_path: Path) -> None:
 
     running.run(script)
     running.store.close()
+
+
+def record_at(phy_offset: int) -> bytes:
+    return encode_record(
+        NewRecord("T", 0, b"", b"", **RECORD_FIELDS, queue_offset=0, phy_offset=phy_offset)
+    )
+
+
+def test_a_slave_begins_elsewhere_once_its_next_file_can_go(tmp_path: Path) -> None:
+    """The thread that warms it has a view of it just then."""
+    running = Running(tmp_path, broker_role=BrokerRole.SLAVE, warm_maped_file_enable=True)
+    store, begin = running.store, 3 * 8192
+    log, record = store._log, record_at(begin)
+
+    async def script() -> None:
+        await running.until(lambda: log.spare is not None and log.spare.reserved == log.spare.size)
+        assert log.spare is not None
+        view = memoryview(log.spare.map)
+        for _ in range(2):
+            with pytest.raises(StoreFileError, match="cannot be deleted yet"):
+                store.replica.append(begin, record)
+        assert (log.spare.start, store.max_phy_offset) == (0, 0), "nothing has changed"
+        view.release()
+        store.replica.append(begin, record)
+        await running.until(lambda: log.spare is not None)  # the one behind it
+
+    running.run(script)
+    assert store.max_phy_offset == begin + len(record)
+    store.close()
+    assert [int(path.name) for path in (tmp_path / "commitlog").iterdir()] == [begin]
+    store = open_slave(tmp_path)
+    assert (store.min_phy_offset, store.max_phy_offset) == (begin, begin + len(record))
+    store.close()
+
+
+def test_a_next_file_of_another_beginning_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made while the slave knew where its log begins and had no file there."""
+    store, begin = open_slave(tmp_path), 3 * 8192
+    log = store._log
+
+    def refuse(_: Path, *others: object) -> MappedFile:
+        raise StoreFileError(tmp_path, "cannot be created")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "create", refuse)
+        with pytest.raises(StoreFileError, match="cannot be created"):
+            store.replica.append(begin, record_at(begin))
+    log.spare = store._allocation._make_file(log.files.end)
+    assert log.spare.start == 0
+    store.replica.append(begin, record_at(begin))
+    store.close()
+    assert [int(path.name) for path in (tmp_path / "commitlog").iterdir()] == [begin]
 
 
 def test_without_warming_its_beginning_is_ready(tmp_path: Path) -> None:
