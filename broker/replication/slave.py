@@ -39,6 +39,7 @@ _NO_MASTER: Final = (
     "no name server has told of one: is there a master, with the same brokerName and "
     "brokerClusterName, at the same name servers (or set haMasterAddress)?"
 )
+_MOVED: Final = "the master has another address"
 FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 5.0
 """The original waits so long each time, and as long again before it says where its log ends
@@ -97,7 +98,7 @@ class ReplicationClient:
             self.address = address
             self._changed.set()
             if self.link is not None:
-                self.link.end("the master has another address")
+                self.link.end(_MOVED)
 
     async def run(self) -> None:
         """Until cancelled. What goes wrong is logged and tried again."""
@@ -107,15 +108,19 @@ class ReplicationClient:
                 self._changed.clear()
                 if not await happens_within(self._changed, PATIENCE_S, self.clock):
                     self._log(_NO_MASTER)
+            address = self.address
             try:
                 async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
-                    await self._verify(self.address)
-                    link = await self._connect(self.address)
+                    await self._verify(address)
+                    link = await self._connect(address)
             except self._operating_errors as error:
                 failures += 1
                 self._log(str(error) or type(error).__name__)
             else:
-                failures = await self._follow(link, failures)
+                if address == self.address:
+                    failures = await self._follow(link, failures)
+                else:  # it could not be told
+                    link.end(_MOVED)
             self._lost()
             await self.clock.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10)))
 

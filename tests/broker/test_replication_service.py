@@ -14,6 +14,7 @@ import pytest
 from aiorocketmq.broker.replication.door import LinkSecurity
 from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, SlavePort
 from aiorocketmq.broker.replication.slave import (
+    FIRST_RETRY_S,
     PATIENCE_S,
     PAUSED_CHECK_S,
     MasterLink,
@@ -328,6 +329,45 @@ def test_a_slave_that_nobody_tells_of_a_master_says_so(
         world.client._verify = verify
         world.client.follow("10.0.0.1:10912")
         await verified.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("meanwhile", ["verify", "connect"])
+def test_a_master_that_moves_before_it_is_followed_is_followed_where_it_is(
+    tmp_path: Path, meanwhile: str
+) -> None:
+    """And not before it is known there that the logs are the same."""
+    before, now = "10.0.0.1:10912", "10.0.0.2:10912"
+
+    async def scene(world: World) -> None:
+        done: list[tuple[str, str]] = []
+        links: list[MasterLink] = []
+
+        def does(what: str, address: str) -> None:
+            done.append((what, address))
+            if (what, address) == (meanwhile, before):
+                world.client.follow(now)
+
+        async def verify(address: str) -> None:
+            does("verify", address)
+
+        async def connects(make: Callable[[], MasterLink], host: str, port: int, **_: Any) -> None:
+            links.append(make())
+            does("connect", f"{host}:{port}")
+
+        asyncio.get_running_loop().create_connection = connects  # type: ignore[method-assign, assignment]
+        world.client._verify = verify
+        world.client.follow(before)
+        following = asyncio.create_task(world.client.run())
+        await turns()
+        world.clock.advance(FIRST_RETRY_S)
+        await turns()
+        assert done == [(what, at) for at in (before, now) for what in ("verify", "connect")]
+        assert [link.ended for link in links] == [True, False]
+        assert world.client.link is links[1]
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
