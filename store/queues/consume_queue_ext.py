@@ -227,15 +227,15 @@ class ConsumeQueueExt:
             return []
         return [file for file in self.files.files[:-1] if file.end <= first - _BASE]
 
-    def sync(self, *above: Path) -> None:
-        """Put all units on the disk, and the names of new files in it and in the folders ``above``.
-        For a worker thread. Raises StoreFileError.
+    def sync(self, sync_file: Callable[[MappedFile], None], *above: Path) -> None:
+        """Put all units on the disk, each file by ``sync_file``, and the names of new files in it
+        and in the folders ``above``. For a worker thread. Raises StoreFileError.
         """
         begin, end = self.flushed, self.end
         if begin < end:
             for file in tuple(self.files.files):
                 if file.end > begin and file.start < end:
-                    file.sync()
+                    sync_file(file)
         self.files.sync_directory(*above)
         self.flushed = max(begin, end)
 
@@ -326,10 +326,10 @@ class ConsumeQueueExts:
             return None
         return ext
 
-    def sync(self, ext: ConsumeQueueExt) -> None:
-        """Put one on the disk, with the names of new files and folders. For a worker thread. Raises
-        StoreFileError."""
-        ext.sync(ext.files.directory.parent, self.directory, self.directory.parent)
+    def sync(self, ext: ConsumeQueueExt, sync_file: Callable[[MappedFile], None]) -> None:
+        """Put one on the disk, each file by ``sync_file``, with the names of new files and folders.
+        For a worker thread. Raises StoreFileError."""
+        ext.sync(sync_file, ext.files.directory.parent, self.directory, self.directory.parent)
 
     def delete_topic(self, topic: str) -> None:
         """Delete what is left of a topic."""

@@ -212,7 +212,7 @@ class ConsumeQueues:
 
     def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
         if self.exts is not None and queue.ext is not None:  # first, for the units point to it
-            self.exts.sync(queue.ext)
+            self.exts.sync(queue.ext, self._sync_file)
         for file in tuple(queue.files.files):
             if file.end > begin and file.start < end:
                 self._sync_file(file)

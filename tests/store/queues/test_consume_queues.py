@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,17 +93,20 @@ def test_what_could_not_be_synced_is_synced_the_next_time(
 
 
 @pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("folder", ["consumequeue/T", "consumequeue_ext/T"])
 def test_queue_files_that_somebody_deletes_do_not_keep_the_log_from_expiring(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, folder: str, clean: bool
 ) -> None:
     """No file of it goes that no checkpoint claims. What is gone is made again by the next
     start."""
-    store = open_store(tmp_path, mapped_file_size_consume_queue=2000)
+    changes: dict[str, Any] = {"mapped_file_size_consume_queue": 2000}
+    changes["enable_consume_queue_ext"] = "ext" in folder
+    store = open_store(tmp_path, **changes)
     for number in range(5):
         put_ok(store, body=b"%d" % number)
         put_ok(store, "Other")
     asyncio.run(store.sync())
-    shutil.rmtree(tmp_path / "consumequeue/T")
+    shutil.rmtree(tmp_path / folder)
     for number in range(5, 10):
         put_ok(store, body=b"%d" % number)
         put_ok(store, "Other")
@@ -110,7 +114,8 @@ def test_queue_files_that_somebody_deletes_do_not_keep_the_log_from_expiring(
     assert store._checkpoint.saved_phy_offset == store.max_phy_offset
     assert sum("is gone" in line for line in caplog.messages) == 1
     store.close() if clean else crash(store)
-    store = open_store(tmp_path, mapped_file_size_consume_queue=2000)
+    store = open_store(tmp_path, **changes)
+    assert (tmp_path / folder / "0" / f"{0:020d}").exists()
     assert bodies_of(store) == [b"%d" % number for number in range(10)]
     assert len(bodies_of(store, "Other")) == 10
     store.close()
