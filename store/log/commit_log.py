@@ -66,8 +66,9 @@ class CommitLog(LogEnd):
         self.want_allocation: Callable[[], None] = _nobody
         """Called when the time has come to make the spare file or to reserve more, in good time."""
         self.sync_failed: Callable[[SyncFailedError], None] = lambda _error: None
-        """Called when one does of a file that others have written to, who claim it to be on the
-        disk after the next one: what they wrote may be lost. In the thread that syncs."""
+        """Called when one does of a file that others have written to, or of a folder that they have
+        made files in, who claim it to be on the disk after the next one: what they wrote may be
+        lost. In any thread."""
         self._current: MappedFile | None = None
         self._cut_at: int | None = None
         """Where the log ends, while what lay behind is not gone: a file failed. Nothing is written

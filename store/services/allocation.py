@@ -18,7 +18,7 @@ from ...remoting.outages import Outages
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import RESERVE_AHEAD, CommitLog
 from ..model.config import BrokerRole, FlushDiskType, MessageStoreConfig
-from ..model.errors import OutOfSpaceError, StoreFileError
+from ..model.errors import OutOfSpaceError, StoreFileError, SyncFailedError
 
 log: Final = logging.getLogger(__name__)
 
@@ -58,6 +58,8 @@ class AllocationService:
             try:
                 await self._make_room()
                 outages.all_work()
+            except SyncFailedError as error:  # of the folder, with names of others in it
+                self._log.sync_failed(error)
             except StoreFileError as error:
                 text = "no room for the commit log, trying again: %s"
                 outages.fails(log, (error.problem,), text, error, level=logging.ERROR)

@@ -25,7 +25,7 @@ from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
-from ..model.errors import StoreError, StoreFileError, translated
+from ..model.errors import StoreError, StoreFileError, SyncFailedError, translated
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues
 from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
@@ -302,7 +302,11 @@ class CleaningService:
     # -- small things
 
     async def _delete_all_in_order(self, files: Sequence[MappedFile]) -> None:
-        await self._in_thread(self._delete_in_order, files)
+        try:
+            await self._in_thread(self._delete_in_order, files)
+        except SyncFailedError as error:  # of the folder, with names of new files in it
+            self._log.sync_failed(error)
+            raise
         for file in files:
             self._outages.all_work(file.path)
 

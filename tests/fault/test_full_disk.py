@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from aiorocketmq.store.model.errors import OutOfSpaceError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 
-from ..sim import ManualClock
+from ..sim import ManualClock, turns
 from ..store.world import (
     BORN_HOST,
     NOW,
@@ -257,6 +258,52 @@ def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, number: int) -> N
         asyncio.run(store.sync())
         assert "the disk failed" in put(store).remark
         assert store.flushed_offset == 0
+        store.close()
+    assert (tmp_path / "abort").exists()
+
+
+async def make_room(store: MessageStore) -> None:
+    """Let the next file be made ahead."""
+    running = asyncio.create_task(store._allocation.run())
+    await turns()
+    await asyncio.get_running_loop().run_in_executor(store._allocation._threads, lambda: None)
+    await turns()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def expire(store: MessageStore) -> None:
+    store.cleaning.clean_at_any_hour()
+    await store.cleaning.clean()
+
+
+@pytest.mark.parametrize(
+    ("happens", "folder"),
+    [(make_room, "commitlog"), (expire, "commitlog"), (expire, "consumequeue/T/0")],
+)
+def test_a_sync_of_a_folder_that_failed_is_not_believed_later(
+    tmp_path: Path, happens: Callable[[MessageStore], Awaitable[None]], folder: str
+) -> None:
+    """The name of a file that somebody else has made there may be lost."""
+    with Faults(tmp_path) as faults:
+        store = open_store(
+            tmp_path,
+            mapped_file_size_consume_queue=20,
+            delete_commit_log_files_interval=0,
+            delete_consume_queue_files_interval=0,
+        )
+        for _ in range(3):
+            put_ok(store, body=bytes(8000))
+        asyncio.run(store.sync())
+        os.utime(tmp_path / "commitlog" / f"{0:020d}", times=(0, 0))
+        flushed = store.flushed_offset
+        faults.wanted = lambda call: errno.EIO if (call.name, call.path) == ("fsync", folder) else 0
+        asyncio.run(happens(store))
+        assert faults.injected
+        faults.heal()
+        assert "the disk failed" in put(store).remark
+        asyncio.run(store.sync())
+        assert store.flushed_offset == flushed
         store.close()
     assert (tmp_path / "abort").exists()
 
