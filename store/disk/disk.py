@@ -92,6 +92,12 @@ class Disk(Protocol):
     def sync(self, fd: int) -> None:
         """Return when the file's data is on the disk."""
 
+    def times(self, fd: int) -> tuple[int, int]:
+        """When it was read and when it was modified last, in nanoseconds."""
+
+    def set_times(self, fd: int, times: tuple[int, int]) -> None:
+        """That it was then. May do nothing."""
+
     def first_hole(self, fd: int) -> int:
         """Where the first hole of a file begins, or its end; 0 where the system does not tell.
         Never raises."""

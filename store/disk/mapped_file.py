@@ -273,16 +273,20 @@ class MappedFile:
             finally:
                 self._disk.close(fd)
 
-    def put_back(self, position: int, data: bytes) -> None:
-        """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises
+    def put_back(self, position: int, data: bytes, *, keeps_age: bool = False) -> None:
+        """Write bytes in the place of damaged ones and sync them; for a worker thread.
+        ``keeps_age``: it expires when it would have, where the system lets that be said. Raises
         StoreFileError."""
         with self._opened() as fd:
-            written = 0
+            times, written = self._disk.times(fd), 0
             while written < len(data):
                 rest = memoryview(data)[written:]
                 written += self._disk.write(fd, rest, position + written)
             with translated_sync(self.path):
                 self._disk.sync(fd)
+            if keeps_age:
+                with contextlib.suppress(OSError):
+                    self._disk.set_times(fd, times)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:

@@ -95,6 +95,14 @@ class PosixDisk(Disk):
     def sync(self, fd: int) -> None:
         getattr(os, "fdatasync", os.fsync)(fd)
 
+    def times(self, fd: int) -> tuple[int, int]:
+        status = os.fstat(fd)
+        return status.st_atime_ns, status.st_mtime_ns
+
+    def set_times(self, fd: int, times: tuple[int, int]) -> None:
+        if os.utime in os.supports_fd:
+            os.utime(fd, ns=times)
+
     def first_hole(self, fd: int) -> int:
         return holes.first_hole(fd)
 

@@ -212,7 +212,8 @@ class CommitLog(LogEnd):
         """Write bytes in the place of damaged ones of a file and sync them; for a worker thread.
         Raises StoreFileError."""
         try:
-            file.put_back(phy_offset - file.start, data)
+            is_full = file is not self._current
+            file.put_back(phy_offset - file.start, data, keeps_age=is_full)
         except SyncFailedError as error:
             if file.end > self.flushed_offset:
                 self.sync_failed(error)

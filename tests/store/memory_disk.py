@@ -174,6 +174,12 @@ class MemoryDisk(Disk):
     def sync(self, fd: int) -> None:
         self.syncs += 1
 
+    def times(self, fd: int) -> tuple[int, int]:
+        return 0, self._open[fd][0].modified_ms * 1_000_000
+
+    def set_times(self, fd: int, times: tuple[int, int]) -> None:
+        self._open[fd][0].modified_ms = times[1] // 1_000_000
+
     def first_hole(self, fd: int) -> int:
         return self.size(fd)
 

@@ -4,6 +4,7 @@ it is."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import time
@@ -142,6 +143,32 @@ def test_the_first_file_that_has_not_expired_keeps_those_behind_it(tmp_path: Pat
     os.utime(world.log_files()[1])
     world.clean()
     world.check(11)
+    world.store.close()
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_a_file_in_which_a_message_is_mended_expires_when_it_would_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, permitted: bool
+) -> None:
+    """Unless the system does not let its time be set. One that is written to is as young as that
+    makes it."""
+    world = World(tmp_path, delete_when=ANY_HOUR)
+    log = world.store._log
+    if not permitted:
+
+        def refuse(_disk: PosixDisk, _fd: int, _times: tuple[int, int]) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr(PosixDisk, "set_times", refuse)
+    mended, written = log.files.files[1], log.files.files[11]
+    before = written.modified_ms()
+    for file in (mended, written):
+        record = log.record(file.start)
+        assert record is not None
+        log.put_back(file, file.start, record)
+    assert written.modified_ms() > before
+    world.clean()
+    world.check(5 if permitted else 11)
     world.store.close()
 
 
