@@ -103,9 +103,17 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run on the loop and wait for the result; an interrupted wait cancels the coroutine.
         Raises as ``check_caller``."""
+        return self.finish(self.begin(coroutine))
+
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Call[T]:
+        """Run on the loop; ``finish`` waits for it. Raises as ``check_caller``."""
         self._check(coroutine)
-        call = _Call(coroutine)
+        call = Call(coroutine)
         self._loop.call_soon_threadsafe(call.begin)
+        return call
+
+    def finish(self, call: Call[T]) -> T:
+        """Its result; an interrupted wait cancels it."""
         try:
             call.wait()
         finally:
@@ -117,7 +125,7 @@ class LoopThread:
         """Run on the loop and wait for its end; the first SIGTERM or Ctrl-C cancels it. Raises as
         ``check_caller``."""
         self._check(coroutine)
-        call, signalled = _Call(coroutine), False
+        call, signalled = Call(coroutine), False
 
         def cancel() -> None:
             nonlocal signalled
@@ -139,17 +147,18 @@ class LoopThread:
                 raise
 
 
-class _Call(Generic[T]):
+class Call(Generic[T]):
     """A coroutine that a thread waits for. (A ``concurrent.futures.Future`` would do; a bare lock
     costs less.)"""
 
-    __slots__ = ("_coroutine", "_task", "ended", "waited")
+    __slots__ = ("_coroutine", "_has_ended", "_task", "ended", "waited")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
         self.ended = threading.Lock()
         self.ended.acquire()
+        self._has_ended = False
         self.waited = False
         """A thread has waited until the end, without being interrupted."""
 
@@ -164,14 +173,15 @@ class _Call(Generic[T]):
             self._task.cancel()
 
     def wait(self) -> None:
-        """In any thread, once: until it has ended."""
-        while not self.ended.acquire(timeout=_LOOK_AROUND_S):
+        """In any thread, until it has ended; once more after a wait that was interrupted."""
+        while not self._has_ended and not self.ended.acquire(timeout=_LOOK_AROUND_S):
             pass
         self.waited = True
 
     def _end(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled():
             task.exception()  # somebody may have stopped waiting
+        self._has_ended = True
         self.ended.release()
 
     def result(self) -> T:
@@ -180,6 +190,11 @@ class _Call(Generic[T]):
         if self._task.cancelled():
             raise concurrent.futures.CancelledError
         return self._task.result()
+
+    def has_result(self) -> bool:
+        """After the end: it was not cancelled, and has not failed."""
+        task = self._task
+        return task is not None and not task.cancelled() and task.exception() is None
 
 
 if hasattr(os, "register_at_fork"):

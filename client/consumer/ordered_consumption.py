@@ -171,6 +171,7 @@ class OrderedConsumption:
         messages = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
         owned.prepare(messages)
         began = process_queue.last_begun = self._clock.monotonic()
+        decided = False
         try:
             failure = await failure_of(
                 self._call, messages, self._group, self._outages, self.closed
@@ -181,10 +182,10 @@ class OrderedConsumption:
                 if failure is None or process_queue.dropped
                 else await self._to_come_again(messages, failure)
             )
-        except BaseException:  # a worker is cancelled, by whomever: the order stays
-            if not process_queue.dropped:
-                waiting.extendleft(reversed(messages))
-            raise
+            decided = True
+        finally:
+            if not decided and not process_queue.dropped:
+                waiting.extendleft(reversed(messages))  # the worker ends, the order stays
         if process_queue.dropped:
             return None
         owned.finish(process_queue, [message for message in messages if message not in again])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from aiorocketmq import loop_thread
 from aiorocketmq.loop_thread import LoopThread
+from aiorocketmq.sync import PullConsumer
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
@@ -26,3 +31,60 @@ def test_what_ends_a_program_does_not_end_the_loop_of_all_its_clients(
             loop.run(ends())
         assert loop.submit(goes_on()).result(10) == "as before"
     assert [record.levelno for record in caplog.records] == [logging.CRITICAL] * 2
+
+
+class Interrupted(Exception):
+    """As a handler of a signal raises it."""
+
+
+class Numbers:
+    """In the place of a client that hands out messages, which are numbers here."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    async def poll(self, _timeout: float, max_messages: int) -> list[int]:
+        await asyncio.sleep(0)
+        self.next += max_messages
+        return list(range(self.next - max_messages, self.next))
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        while True:
+            yield (await self.poll(0, 1))[0]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_an_interrupted_poll_has_taken_comes_with_the_next(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer: Any = PullConsumer("g", "T", namesrv="127.0.0.1:1")
+    monkeypatch.setattr(consumer, "_client", Numbers())
+    interruptions = 0
+
+    class Interruptible(loop_thread.Call[object]):
+        __slots__ = ()
+
+        def wait(self) -> None:
+            nonlocal interruptions
+            if interruptions and when == "after" and not self._has_ended:
+                self.ended.acquire(timeout=10)
+            if interruptions:
+                interruptions -= 1
+                raise Interrupted
+            super().wait()
+
+    monkeypatch.setattr(loop_thread, "Call", Interruptible)
+    assert consumer.poll(max_messages=2) == [0, 1]
+    interruptions = 2 if when == "after" else 1
+    for _ in range(interruptions):
+        with pytest.raises(Interrupted):
+            consumer.poll(max_messages=3)
+    messages = iter(consumer)
+    assert [next(messages) for _ in range(2)] == [2, 3]
+    assert consumer.poll(max_messages=5)[0] == 4
+    assert consumer.poll(max_messages=1) != [4]
+    interruptions = 1
+    with pytest.raises(Interrupted):
+        next(messages)
+    following = consumer.poll(max_messages=1)
+    assert consumer.poll(max_messages=1)[0] == following[0] + 1

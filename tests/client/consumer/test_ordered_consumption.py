@@ -199,7 +199,8 @@ def test_a_queue_outlives_a_worker_that_ends_before_its_handler_is_called() -> N
 
         async def never(_queue: MessageQueue) -> bool:
             asks.set()
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.get_running_loop().create_future()
+            return True
 
         scene.consumption._holds_lock = never
         scene.owned[0].put(pulled(0, 1, following=2))
