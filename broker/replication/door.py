@@ -117,7 +117,7 @@ class ReplicationDoor:
             link = self._make_link(visitor)
             loop = asyncio.get_running_loop()
             if encrypted and security.certificate is not None:
-                await asyncio.to_thread(security.certificate.refresh)
+                await asyncio.to_thread(security.certificate.refresh, self._clock.monotonic())
                 await loop.connect_accepted_socket(
                     lambda: link,
                     sock,

@@ -7,7 +7,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +282,7 @@ async def expire(store: MessageStore) -> None:
     [(make_room, "commitlog"), (expire, "commitlog"), (expire, "consumequeue/T/0")],
 )
 def test_a_sync_of_a_folder_that_failed_is_not_believed_later(
-    tmp_path: Path, happens: Callable[[MessageStore], Awaitable[None]], folder: str
+    tmp_path: Path, happens: Callable[[MessageStore], Coroutine[Any, Any, None]], folder: str
 ) -> None:
     """The name of a file that somebody else has made there may be lost."""
     with Faults(tmp_path) as faults:
