@@ -205,13 +205,7 @@ class RouteTable:
             or self._may_forget(broker, data_version)
         ):
             configs = yield from topics()
-        try:
-            yield from self._check_topics(name, configs)
-            self._check_broker(broker, filter_servers or [])
-        except RouteTableFullError:
-            if (before := self._live.get(broker.broker_addr)) is not None:
-                before.last_update_ms = now_ms
-            raise
+        yield from self._check_registration(broker, configs, filter_servers or [], now_ms)
         still_there()  # others had their turn; they have none before it can be removed
         is_new = self._is_new(broker)
         changed = (
@@ -431,6 +425,22 @@ class RouteTable:
     def _is_new(self, broker: RegisterBrokerRequest) -> bool:
         known = self._brokers.get(broker.broker_name)
         return known is None or broker.broker_id not in known.broker_addrs
+
+    def _check_registration(
+        self,
+        broker: RegisterBrokerRequest,
+        topics: Collection[str],
+        filter_servers: list[str],
+        now_ms: int,
+    ) -> Steps[None]:
+        """Raises ``RouteTableFullError``; a broker that was known has given a sign of life."""
+        try:
+            yield from self._check_topics(broker.broker_name, topics)
+            self._check_broker(broker, filter_servers)
+        except RouteTableFullError:
+            if (before := self._live.get(broker.broker_addr)) is not None:
+                before.last_update_ms = now_ms
+            raise
 
     def _check_topics(self, broker_name: str, topics: Collection[str]) -> Steps[None]:
         """Raises ``RouteTableFullError``. What brokers had that are gone is given back first where

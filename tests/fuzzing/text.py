@@ -301,6 +301,7 @@ PARSERS: Final = (
             "remoting/transport/tls.py: server_tls",
             "remoting/transport/tls.py: _load_chain",
             "remoting/transport/tls.py: _load_trust",
+            "remoting/transport/tls.py: _Reader.load",
         ),
         ("remoting/transport/tls.py: PATIENCE_S",),
         _certificates,

@@ -18,6 +18,7 @@ import click
 from .attack_defects import ATTACKED
 from .blind_again import REVERTED
 from .blind_defects import BLIND
+from .blind_last import LAST
 from .blind_made_up import MADE_UP
 from .blind_services import IN_SERVICES
 from .blind_store import IN_THE_STORE
@@ -35,6 +36,7 @@ DEFECTS = (
     *ATTACKED,
     *IN_THE_STORE,
     *IN_SERVICES,
+    *LAST,
 )
 
 
