@@ -111,24 +111,28 @@ class Views:
 
     async def check(self, credentials: Credentials) -> None:
         """Raises ``NotAllowed`` for an account that no broker vouches for: every one that does not
-        take a wrong secret has to take this one."""
+        take a wrong secret has to take this one, and to say so: no answer is no yes."""
         view = await self.of(None)
         addresses = await view.masters()
         wrong = Credentials(credentials.access_key, secrets.token_hex(16))
-        refused = await self._refusals(wrong, addresses)
+        refused, _ = await self._refusals(wrong, addresses)
         if not refused:
             raise NotAllowed(
                 "no broker looks at the secret of this account: none can be asked, ACL is off, or "
                 "they let this machine in by its address (a white address), which the console's "
                 "must not be where people sign in to it"
             )
-        for why in (await self._refusals(credentials, refused)).values():
+        turned_down, silent = await self._refusals(credentials, refused)
+        for why in turned_down.values():
             raise NotAllowed(why)
+        for address, why in silent.items():
+            raise NotAllowed(f"{address} could not be asked, try again: {why}")
 
     async def _refusals(
         self, credentials: Credentials, addresses: Collection[str]
-    ) -> dict[str, str]:
-        """Every broker has its own table of accounts; any account that is right may ask this."""
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Those that turn it down, and those that could not be asked, with the reasons. Every
+        broker has its own table of accounts; any account that is right may ask this."""
         async with ClusterView(self._admin(credentials), self._clock) as tried:
 
             async def refusal(address: str) -> str:
@@ -138,5 +142,5 @@ class Views:
                     return str(error)
                 return ""
 
-            told, _ = await tried.ask_each(refusal, addresses)
-        return {address: why for address, why in told.items() if why}
+            told, silent = await tried.ask_each(refusal, addresses)
+        return {address: why for address, why in told.items() if why}, silent
