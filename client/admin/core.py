@@ -168,6 +168,13 @@ class AdminCore(Startable):
         ]
         return sorted(brokers, key=lambda broker: broker.broker_name)
 
+    async def _live_brokers_of_topic(self, topic: str) -> list[BrokerData]:
+        """The same, and at least one: nothing can be done at none. Raises ``NoRouteError``."""
+        brokers = await self._brokers_of_topic(topic)
+        if not brokers:
+            raise NoRouteError(f"no broker of {topic} is alive, as far as the name server knows")
+        return brokers
+
     async def _addresses_of_topic(self, topic: str) -> list[str]:
         """An address of every broker: its master or, without one, a slave. Raises
         ``NoRouteError``."""
@@ -175,10 +182,7 @@ class AdminCore(Startable):
 
     async def _any_broker_of(self, topic: str) -> str:
         """The address of a random broker of the topic. Raises ``NoRouteError``."""
-        addresses = await self._addresses_of_topic(topic)
-        if not addresses:
-            raise NoRouteError(f"no broker of {topic} is alive, as far as the name server knows")
-        return random.choice(addresses)
+        return address_of(random.choice(await self._live_brokers_of_topic(topic)))
 
 
 def broker_names_of(info: ClusterInfo, cluster: str) -> list[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ...remoting.errors import BrokerError, RemotingError, RocketMQError
+from ...remoting.errors import BrokerError, ConsumerNotOnline, RemotingError, RocketMQError
 from ...remoting.protocol.bodies.reset import ResetOffsetBody
 from ...remoting.protocol.bodies.stats import OffsetWrapper
 from ...remoting.protocol.codes import LanguageCode, RequestCode
 from ...remoting.protocol.commands.offset import ResetOffsetRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..cluster.answers import answer_body
-from ..errors import NoRouteError
 from .core import SLOW, address_of
 from .offsets import OffsetOperations
 from .topics import TopicOperations
@@ -49,9 +48,9 @@ class ResetOperations(OffsetOperations, TopicOperations):
 
         ``force``: also forwards; without it only back. ``cpp``: the clients are written in C++ and
         are told in their form. They commit it themselves, within about ten seconds. Raises
-        ``NoRouteError``, ``ConsumerNotOnline`` (use ``move_offsets`` then), ``BrokerError`` (code
-        1) when the group has no offset in some queue; ``PartlyReset`` when that is not so at every
-        broker, all of which are asked.
+        ``NoRouteError``; ``ConsumerNotOnline`` when every broker says so (use ``move_offsets``
+        then); ``BrokerError`` (code 1) when the group has no offset in some queue; ``PartlyReset``
+        when only some brokers, all of which are asked, fail.
         """
         header = ResetOffsetRequest(
             topic=topic, group=group, timestamp=timestamp_ms, is_force=force
@@ -59,11 +58,13 @@ class ResetOperations(OffsetOperations, TopicOperations):
         moved: dict[MessageQueue, int] = {}
         told: list[str] = []
         failed: RocketMQError | None = None
-        for address in await self._addresses_of_topic(topic):
+        for broker in await self._live_brokers_of_topic(topic):
+            address = address_of(broker)
             try:
                 moved |= await self._reset_at(address, header, cpp=cpp)
             except (BrokerError, RemotingError) as error:
-                failed = failed or error
+                if failed is None or isinstance(failed, ConsumerNotOnline):
+                    failed = error  # at a broker that says anything else, members may be online
             else:
                 told.append(address)
         if failed is None:
@@ -104,11 +105,8 @@ class ResetOperations(OffsetOperations, TopicOperations):
         ``force`` as in ``reset_offsets``. Clients that are online would write over it. Raises
         ``NoRouteError``.
         """
-        brokers = await self._brokers_of_topic(topic)
-        if not brokers:
-            raise NoRouteError(f"no broker of {topic} is alive, as far as the name server knows")
         moves = []
-        for broker in brokers:
+        for broker in await self._live_brokers_of_topic(topic):
             for queue, offsets in sorted(
                 (await self._offsets_on(address_of(broker), group, topic)).items()
             ):

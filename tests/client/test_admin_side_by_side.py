@@ -11,8 +11,9 @@ import pytest
 from aiorocketmq import Admin
 from aiorocketmq.client.admin.core import AT_ONCE
 from aiorocketmq.client.admin.offset_reset import PartlyReset
+from aiorocketmq.client.errors import NoRouteError
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler, Reply
-from aiorocketmq.remoting.errors import BrokerError, ConsumerNotOnline
+from aiorocketmq.remoting.errors import BrokerError, ConsumerNotOnline, RocketMQError
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList
 from aiorocketmq.remoting.protocol.bodies.reset import ResetOffsetBody
@@ -179,12 +180,26 @@ def test_a_topic_is_deleted_wherever_it_can_be(refusing: set[int]) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("offline", [{0}, {1}, {0, 1, 2}])
+ONLINE, OFFLINE, FAILS = 0, int(ResponseCode.CONSUMER_NOT_ONLINE), 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        ((OFFLINE, ONLINE, ONLINE), PartlyReset),
+        ((ONLINE, OFFLINE, ONLINE), PartlyReset),
+        ((OFFLINE, FAILS, ONLINE), PartlyReset),
+        ((OFFLINE, OFFLINE, OFFLINE), ConsumerNotOnline),
+        ((FAILS, OFFLINE, OFFLINE), BrokerError),
+        ((OFFLINE, FAILS, OFFLINE), BrokerError),
+        ((OFFLINE, OFFLINE, FAILS), BrokerError),
+    ],
+)
 def test_a_group_that_is_not_online_everywhere_is_no_group_that_is_offline(
-    offline: set[int],
+    answers: tuple[int, ...], kind: type[RocketMQError]
 ) -> None:
-    """Members that one broker does not know, as it was just started, would write over offsets that
-    are moved there; and the others are asked, whoever comes first."""
+    """Members that one broker does not know, as it was just started, or does not tell of, would
+    write over offsets that are moved there; and the others are asked, whoever comes first."""
 
     async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
         asked = 0
@@ -192,8 +207,8 @@ def test_a_group_that_is_not_online_everywhere_is_no_group_that_is_offline(
         def reset(_request: object, _body: Body, _ctx: Context) -> Reply:
             nonlocal asked
             asked += 1
-            if asked - 1 in offline:
-                return Reply(int(ResponseCode.CONSUMER_NOT_ONLINE), remark="not online")
+            if code := answers[asked - 1]:
+                return Reply(code, remark="not online" if code == OFFLINE else "it fails")
             table = {MessageQueue("T", f"broker-{asked - 1}", 0): 7}
             return Reply(body=encode_body(ResetOffsetBody(offset_table=table)))
 
@@ -205,10 +220,19 @@ def test_a_group_that_is_not_online_everywhere_is_no_group_that_is_offline(
             ROUTE: route,
         }
         broker.owner = SimOwner(Dispatcher(handlers), clock=broker.clock)
-        kind = ConsumerNotOnline if len(offline) == BROKERS else PartlyReset
-        with pytest.raises(kind, match="not online"):
+        with pytest.raises(kind, match="it fails" if FAILS in answers else "not online") as raised:
             await admin.reset_offsets("g", "T", 0)
+        assert type(raised.value) is kind
         assert asked == BROKERS
+
+    run(scenario)
+
+
+def test_nothing_is_reset_where_no_broker_is_alive() -> None:
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        broker.answers[ROUTE] = lambda _: Reply(body=encode_body(many_brokers(0)))
+        with pytest.raises(NoRouteError, match="no broker of T is alive"):
+            await admin.reset_offsets("g", "T", 0)
 
     run(scenario)
 
