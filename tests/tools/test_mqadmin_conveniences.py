@@ -3,6 +3,7 @@ monitor's log."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -12,12 +13,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiorocketmq import Admin, MessageQueue
 from aiorocketmq.remoting.errors import RequestTimeout
+from aiorocketmq.remoting.protocol.bodies.connection import ClientConnection, ConsumerConnection
+from aiorocketmq.remoting.protocol.bodies.running_info import ConsumerRunningInfo
+from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from aiorocketmq.testing import LocalCluster
 from aiorocketmq.tools.mqadmin import catalog
+from aiorocketmq.tools.mqadmin.commands import monitor
 from aiorocketmq.tools.mqadmin.output import Layout, Output
 
 from .conftest import MqAdmin
@@ -214,6 +220,69 @@ def test_monitoring_tells_what_it_finds_in_the_log(gold: World) -> None:
     )
     assert (undone["group"], undone["total"], undone["delay_ms"]) == (GROUP, 0, 0)
     assert lines[-1]["event"] == "[MONITOR] round done"
+
+
+AWAY = "192.0.2.3@away"
+
+
+@pytest.fixture
+def one_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group has a second member, which comes first and does not answer."""
+    connection, running_info = Admin.consumer_connection, Admin.consumer_running_info
+
+    async def both(admin: Admin, group: str) -> ConsumerConnection:
+        found = await connection(admin, group)
+        members = (ClientConnection(client_id=AWAY), *found.connection_set)
+        return msgspec.structs.replace(found, connection_set=members)
+
+    async def of_one(admin: Admin, group: str, client_id: str) -> ConsumerRunningInfo:
+        if client_id == AWAY:
+            raise RequestTimeout("no answer in time")
+        return await running_info(admin, group, client_id)
+
+    monkeypatch.setattr(Admin, "consumer_connection", both)
+    monkeypatch.setattr(Admin, "consumer_running_info", of_one)
+
+
+@pytest.mark.usefixtures("one_is_away")
+def test_a_member_that_does_not_answer_hides_no_other_one(here: MqAdmin) -> None:
+    printed = here("consumerProgress", "-g", GROUP, "-s", "true", "--json")
+    assert [
+        row["clientIp"] for row in json.loads(printed.out)["rows"] if row["topic"] == TOPIC
+    ] == ["192.0.2.2"] * 4
+    assert (printed.code, f"{AWAY}: no answer in time" in printed.err) == (1, True)
+
+
+@pytest.mark.usefixtures("one_is_away")
+def test_the_monitor_tells_who_does_not_answer_and_what_others_say(
+    gold: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(_admin: Admin, _queue: MessageQueue, _offset: int, _most: int) -> None:
+        raise RequestTimeout("no answer in time")
+
+    def finding(client_id: str, _info: ConsumerRunningInfo) -> list[str]:
+        return [f"{client_id} was looked at"]
+
+    async def look() -> None:
+        async with Admin(namesrv=gold.cluster.namesrv_address) as admin:
+            await monitor._look_at(admin, GROUP)
+
+    async def behind(_admin: Admin, _group: str) -> ConsumeStats:
+        at = OffsetWrapper(broker_offset=3, consumer_offset=1)
+        return ConsumeStats(offset_table={MessageQueue(TOPIC, "broker-g", 0): at})
+
+    monkeypatch.setattr(Admin, "consume_stats", behind)
+    monkeypatch.setattr(Admin, "pull", fails)
+    monkeypatch.setattr(monitor, "findings_about", finding)
+    with caplog.at_level("WARNING", logger=monitor.log.name):
+        asyncio.run(look())
+    assert [
+        record.getMessage() for record in caplog.records if record.name == monitor.log.name
+    ] == [
+        f"[MONITOR] topic not looked at group={GROUP} topic={TOPIC} error=no answer in time",
+        f"[MONITOR] member does not answer group={GROUP} client={AWAY} error=no answer in time",
+        f"[MONITOR] group={GROUP} finding={gold.client_id} was looked at",
+    ]
 
 
 # --- terminal

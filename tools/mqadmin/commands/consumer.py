@@ -111,14 +111,20 @@ def _diff_cells(offsets: OffsetWrapper) -> tuple[object, ...]:
 async def _queue_owners(shell: Shell, admin: Admin, group: str) -> dict[MessageQueue, str]:
     """The address part of the client id that has each queue; nothing of a client that does not
     answer."""
-    owners = {}
+    owners: dict[MessageQueue, str] = {}
     try:
-        for connection in (await admin.consumer_connection(group)).connection_set:
-            client_id = connection.client_id or ""
-            info = await admin.consumer_running_info(group, client_id)
-            owners.update(dict.fromkeys(info.mq_table, client_id.partition("@")[0]))
+        connections = (await admin.consumer_connection(group)).connection_set
     except RocketMQError as error:
         shell.warn(error)
+        return owners
+    for connection in connections:
+        client_id = connection.client_id or ""
+        try:
+            info = await admin.consumer_running_info(group, client_id)
+        except RocketMQError as error:
+            shell.warn(f"{client_id}: {error}")
+        else:
+            owners.update(dict.fromkeys(info.mq_table, client_id.partition("@")[0]))
     return owners
 
 

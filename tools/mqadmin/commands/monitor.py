@@ -79,11 +79,23 @@ async def _look_at(admin: Admin, group: str) -> None:
     """How far it is behind, per topic; then what is wrong inside its clients."""
     stats = await admin.consume_stats(group)
     for topic in sorted({queue.topic for queue in stats.offset_table}):
-        await _report_undone(admin, group, topic, stats)
+        try:
+            await _report_undone(admin, group, topic, stats)
+        except RocketMQError as error:
+            log.warning(
+                "[MONITOR] topic not looked at group=%s topic=%s error=%s", group, topic, error
+            )
     infos: dict[str, ConsumerRunningInfo] = {}
     for client in (await admin.consumer_connection(group)).connection_set:
         client_id = client.client_id or ""
-        infos[client_id] = info = await admin.consumer_running_info(group, client_id)
+        try:
+            infos[client_id] = info = await admin.consumer_running_info(group, client_id)
+        except RocketMQError as error:
+            log.warning(
+                "[MONITOR] member does not answer group=%s client=%s error=%s",
+                group, client_id, error,
+            )  # fmt: skip
+            continue
         for finding in findings_about(client_id, info):
             log.warning("[MONITOR] group=%s finding=%s", group, finding)
     expressions = {
