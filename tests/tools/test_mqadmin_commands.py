@@ -3,6 +3,7 @@ own output."""
 
 import asyncio
 import concurrent.futures
+import json
 import re
 import socket
 import time
@@ -700,6 +701,23 @@ def test_an_export_without_a_broker_is_a_failure(
     assert printed.code == 1
     assert "broker-a has no master at present: it is left out" in printed.err
     assert "success" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("exportMetadata", "metadata.json"), ("exportConfigs", "configs.json")]
+)
+def test_an_export_goes_through_no_link_that_somebody_left(
+    admin: MqAdmin, tmp_path: Path, name: str, file: str
+) -> None:
+    others, folder = tmp_path / "others", tmp_path / "export"
+    others.write_text("keep this")
+    folder.mkdir()
+    (folder / file).symlink_to(others)
+    assert admin(name, "-c", "DefaultCluster", "-f", str(folder)).code == 0
+    assert others.read_text() == "keep this"
+    assert [each.name for each in folder.iterdir()] == [file]
+    assert not (folder / file).is_symlink()
+    assert json.loads((folder / file).read_text())
 
 
 @pytest.mark.parametrize("options", [[], ["--sort", "lag"]], ids=["as they come", "sorted"])

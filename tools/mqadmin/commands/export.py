@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -323,8 +324,17 @@ def _in_hash_order(value: object) -> object:
 
 
 def _write_file(path: Path, text: str) -> None:
+    """Into a new file that takes its name: not through a link that somebody left there, and whole
+    or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with fresh.open("x", encoding="utf-8") as file:
+            file.write(text)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def _now_ms() -> int:
