@@ -17,6 +17,7 @@ from aiorocketmq.client.admin import Admin
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.client.producer.producer import Producer
+from aiorocketmq.remoting.errors import RequestTimeout
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
@@ -701,6 +702,69 @@ def test_an_export_without_a_broker_is_a_failure(
     assert printed.code == 1
     assert "broker-a has no master at present: it is left out" in printed.err
     assert "success" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("line", "shows"),
+    [
+        ("getBrokerConfig -c DefaultCluster", "============Master: {b}============"),
+        ("getConsumerConfig -g GID_shown", "DefaultCluster:broker-g="),
+        ("exportMetadata -c DefaultCluster -f {f}", "success"),
+        ("exportConfigs -c DefaultCluster -f {f}", "success"),
+        ("exportMetrics -c DefaultCluster -f {f}", "success"),
+    ],
+)
+def test_who_is_away_keeps_no_other_one_from_being_shown(
+    admin: MqAdmin, cluster: LocalCluster, tmp_path: Path, line: str, shows: str
+) -> None:
+    at = {"b": cluster.broker_address, "f": tmp_path}
+    admin("updateSubGroup", "-b", cluster.broker_address, "-g", "GID_shown")
+    with registered(cluster, "broker-a", 0) as dead, registered(cluster, "broker-z", 1):
+        printed = admin(*line.format(**at).split())
+    assert shows.format(**at) in printed.out
+    assert f"cannot connect to {dead}" in printed.err
+    assert "broker-z has no master at present: it is left out" in printed.err
+    assert printed.code == 1
+
+
+def test_a_slave_that_is_away_hides_no_other_one(admin: MqAdmin, cluster: LocalCluster) -> None:
+    with registered(cluster, "broker-g", 1) as one, registered(cluster, "broker-g", 2) as other:
+        printed = admin("getBrokerConfig", "-c", "DefaultCluster")
+    assert f"============Master: {cluster.broker_address}============" in printed.out
+    assert all(f"cannot connect to {address}" in printed.err for address in (one, other))
+    assert printed.code == 1
+
+
+def test_versions_that_some_do_not_tell_are_no_success(
+    admin: MqAdmin, cluster: LocalCluster
+) -> None:
+    with registered(cluster, "broker-a", 0) as dead:
+        printed = admin("clusterAclConfigVersion", "-c", "DefaultCluster")
+    assert f"cannot connect to {dead}" in printed.err
+    assert "ACL is off" in printed.err, "the other one was asked"
+    assert (printed.code, "success" in printed.out) == (1, False)
+
+
+def test_nothing_is_exported_where_nobody_tells_anything(
+    admin: MqAdmin, cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_admin: Admin, address: str) -> dict[str, str]:
+        raise RequestTimeout(f"no answer from {address} in time")
+
+    monkeypatch.setattr(Admin, "broker_config", fails)
+    with registered(cluster, "broker-a", 0):
+        printed = admin("exportConfigs", "-c", "DefaultCluster", "-f", str(tmp_path))
+    assert (printed.code, printed.out, list(tmp_path.iterdir())) == (1, "", [])
+    assert printed.err.count("no answer from") == 2
+
+
+def test_a_name_server_that_is_away_hides_no_other_one(
+    mqadmin: MqAdmin, cluster: LocalCluster
+) -> None:
+    alive, dead = cluster.namesrv_address, "127.0.0.1:1"  # whose address comes first
+    printed = mqadmin("getNamesrvConfig", "-n", f"{dead};{alive}")
+    assert f"============{alive}============" in printed.out
+    assert (printed.code, f"cannot connect to {dead}" in printed.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from ...client.admin import Admin, Member
 from ...remoting.errors import BrokerError, RemotingError, RocketMQError
 from .shell import CommandFailed, Shell, WrongUsage
+
+T = TypeVar("T")
 
 NEEDED: Final = "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"
 
@@ -60,20 +62,28 @@ async def replicas(admin: Admin, broker_addr: str | None, cluster: str | None) -
 async def each(
     shell: Shell, addresses: list[str], operation: Callable[[str], Awaitable[None]]
 ) -> AsyncIterator[str]:
-    """Those where the operation succeeded, one by one; a failure is printed, and the others have
-    their turn.
+    """Those where the operation succeeded, one by one; else as ``answers``."""
+    async for address, _ in answers(shell, addresses, operation):
+        yield address
+
+
+async def answers(
+    shell: Shell, addresses: list[str], question: Callable[[str], Awaitable[T]]
+) -> AsyncIterator[tuple[str, T]]:
+    """Addresses with what they answer, one by one; a failure is printed, and the others have their
+    turn.
 
     A single address: its failure is raised.
     """
     for address in addresses:
         try:
-            await operation(address)
+            answer = await question(address)
         except RocketMQError as error:
             if len(addresses) == 1:
                 raise
             shell.warn(error)
         else:
-            yield address
+            yield address, answer
 
 
 @contextmanager

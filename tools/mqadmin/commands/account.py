@@ -14,7 +14,7 @@ from ..command import BOOLEAN, TEXT, broker_address_option, cluster_option, comm
 from ..java_text import boolean, seconds_text
 from ..output import Layout
 from ..shell import Shell
-from ..targets import each, masters, replicas
+from ..targets import answers, each, masters, replicas
 
 VERSIONS: Final = Layout(
     (
@@ -165,12 +165,13 @@ async def cluster_acl_config_version(
     layout = VERSIONS if broker_addr is None or shell.out.terminal else VERSIONS._replace(header="")
     async with shell.admin() as admin:
         with shell.out.table(layout) as table:
-            for address in await masters(shell, admin, broker_addr, cluster):
-                found = await admin.acl_version(address)
+            addresses = await masters(shell, admin, broker_addr, cluster)
+            async for _, found in answers(shell, addresses, admin.acl_version):
                 for path, version in found.files.items():
                     when = seconds_text(version.timestamp)
                     table.row(
                         found.cluster, found.broker_name, found.address, path, version.counter, when
                     )
-    whose = "broker" if broker_addr is not None else "cluster"
-    shell.out.line(f"get {whose}'s plain access config version success.")
+    if not shell.failed:
+        whose = "broker" if broker_addr is not None else "cluster"
+        shell.out.line(f"get {whose}'s plain access config version success.")

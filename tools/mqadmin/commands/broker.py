@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import click
@@ -15,7 +15,7 @@ from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_opti
 from ..java_text import hash_order, seconds_text
 from ..output import Layout, Output
 from ..shell import Shell
-from ..targets import check_target, each, masters, replicas
+from ..targets import answers, check_target, each, masters, masters_among, replicas
 
 CONSUME_STATS: Final = Layout(
     (
@@ -88,19 +88,22 @@ async def update_broker_config(
 async def get_broker_config(shell: Shell, broker_addr: str | None, cluster: str | None) -> None:
     async with shell.admin() as admin:
         if broker_addr is not None:
-            await _print_config(shell.out, admin, broker_addr, broker_addr)
+            config = await admin.broker_config(broker_addr)
+            _print_config(shell.out, broker_addr, config, broker_addr)
             return
         members = await admin.members(cluster)
-        for master in (member for member in members if member.is_master):
-            await _print_config(shell.out, admin, master.address, f"Master: {master.address}")
+        titles: dict[str, str] = {}
+        for master in masters_among(shell, members):
+            titles[master.address] = f"Master: {master.address}"
             for slave in members:
                 if slave.broker_name == master.broker_name and not slave.is_master:
                     title = f"My Master: {master.address}=====Slave: {slave.address}"
-                    await _print_config(shell.out, admin, slave.address, title)
+                    titles[slave.address] = title
+        async for address, config in answers(shell, list(titles), admin.broker_config):
+            _print_config(shell.out, address, config, titles[address])
 
 
-async def _print_config(out: Output, admin: Admin, address: str, title: str) -> None:
-    config = await admin.broker_config(address)
+def _print_config(out: Output, address: str, config: Mapping[str, str], title: str) -> None:
     out.line(f"============{title}============")
     out.pairs({name: config[name] for name in hash_order(config)}, "%-50s=  %s", name=address)
     out.line()

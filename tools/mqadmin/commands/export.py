@@ -6,14 +6,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 import msgspec
 
-from ....client.admin import Admin
+from ....client.admin import Admin, Member
 from ....remoting.errors import RocketMQError
 from ....remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
@@ -31,10 +32,12 @@ from ....remoting.protocol.message.topic_names import (
 )
 from ..command import TEXT, command
 from ..java_text import hash_order
-from ..shell import Shell, WrongUsage
-from ..targets import NEEDED, masters_among, masters_in
+from ..shell import CommandFailed, Shell, WrongUsage
+from ..targets import NEEDED, answers, masters_among
 from .cluster import number_of
 from .figures import counted, sum_of_24_hours
+
+T = TypeVar("T")
 
 FOLDER: Final = "/tmp/rocketmq/export"  # noqa: S108 - as the original
 CONFIG_KEYS: Final = (
@@ -118,14 +121,16 @@ async def _metadata(shell: Shell, admin: Admin, cluster: str, *, special: bool) 
     """Queues of a topic on several masters are added up."""
     topics: dict[str, TopicConfig] = {}
     groups: dict[str, SubscriptionGroupConfig] = {}
-    addresses = await masters_in(shell, admin, cluster)
-    for number, address in enumerate(addresses, start=1):
-        shell.out.progress(f"{number} of {len(addresses)} brokers")
-        for name, topic in (
-            await user_topics(admin, address, special=special)
-        ).topic_config_table.items():
+
+    async def ask(address: str) -> tuple[TopicConfigTable, SubscriptionGroupTable]:
+        found = await user_topics(admin, address, special=special)
+        return found, await user_groups(admin, address)
+
+    masters = masters_among(shell, await admin.members(cluster))
+    for of_topics, of_groups in (await _told_by(shell, masters, ask)).values():
+        for name, topic in of_topics.topic_config_table.items():
             topics[name] = _added(topics[name], topic) if name in topics else topic
-        for name, group in (await user_groups(admin, address)).subscription_group_table.items():
+        for name, group in of_groups.subscription_group_table.items():
             if (before := groups.get(name)) is not None:
                 queues = before.retry_queue_nums + group.retry_queue_nums
                 group = msgspec.structs.replace(before, retry_queue_nums=queues)
@@ -175,14 +180,13 @@ async def user_groups(admin: Admin, address: str) -> SubscriptionGroupTable:
 @click.option("-c", "--clusterName", "cluster", required=True, type=TEXT, help="The cluster")
 @path_option
 async def export_configs(shell: Shell, cluster: str, folder: str) -> None:
-    configs: dict[str, dict[str, str]] = {}
     async with shell.admin() as admin:
         members = await admin.members(cluster)
         masters = masters_among(shell, members)
-        for number, master in enumerate(masters, start=1):
-            shell.out.progress(f"{number} of {len(masters)} brokers")
-            found = await admin.broker_config(master.address)
-            configs[master.broker_name] = {key: found[key] for key in CONFIG_KEYS if key in found}
+        configs = {
+            name: {key: found[key] for key in CONFIG_KEYS if key in found}
+            for name, found in (await _told_by(shell, masters, admin.broker_config)).items()
+        }
         scale = {
             "masterBrokerSize": len(masters),
             "namesrvSize": len(admin.name_server_addresses),
@@ -217,9 +221,9 @@ async def export_metrics(shell: Shell, cluster: str, folder: str) -> None:
     total_tps = total_day = Load(0, 0, 0, 0)
     async with shell.admin() as admin:
         masters = masters_among(shell, await admin.members(cluster))
-        for number, master in enumerate(masters, start=1):
-            shell.out.progress(f"{number} of {len(masters)} brokers")
-            reports[master.broker_name], tps, day = await _report(admin, master.address)
+        told = await _told_by(shell, masters, partial(_report, admin))
+        for name, (report, tps, day) in told.items():
+            reports[name] = report
             total_tps, total_day = total_tps + tps, total_day + day
     total = {"totalOneDayNum": _day_table(total_day), "totalTps": _tps_table(total_tps, "total")}
     path = await _write(folder, "metrics.json", {"evaluateReport": reports, "totalData": total})
@@ -304,6 +308,26 @@ def _yesterday(info: Mapping[str, str], kind: str) -> int:
         for day in ("Today", "Yesterday")
     )
     return end - start
+
+
+# --- all masters
+# --------------------------------------------------------------------------------------------------
+
+
+async def _told_by(
+    shell: Shell, masters: Iterable[Member], question: Callable[[str], Awaitable[T]]
+) -> dict[str, T]:
+    """Answers by broker name, without those that fail. Raises ``CommandFailed`` when all do: what
+    was exported before is better than nothing."""
+    names = {master.address: master.broker_name for master in masters}
+    told: dict[str, T] = {}
+    shell.out.progress(f"0 of {len(names)} brokers")
+    async for address, answer in answers(shell, list(names), question):
+        told[names[address]] = answer
+        shell.out.progress(f"{len(told)} of {len(names)} brokers")
+    if names and not told:
+        raise CommandFailed("no broker could be asked: nothing was exported")
+    return told
 
 
 # --- files

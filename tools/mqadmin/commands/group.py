@@ -11,7 +11,7 @@ from ....remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, grouped
 from ..java_text import subscription_group_fields, subscription_group_text
 from ..shell import CommandFailed, Shell
-from ..targets import check_target, each, masters
+from ..targets import answers, check_target, each, masters, masters_among
 from .topic import delete_everywhere
 
 
@@ -143,18 +143,18 @@ async def get_consumer_config(shell: Shell, group: str) -> None:
     """From every master that has it."""
     found = False
     async with shell.admin() as admin:
-        for member in await admin.members():
-            if not member.is_master:
-                continue
-            config = (await admin.subscription_groups(member.address)).subscription_group_table.get(
-                group
-            )
+        names = {
+            master.address: f"{master.cluster}:{master.broker_name}"
+            for master in masters_among(shell, await admin.members())
+        }
+        async for address, table in answers(shell, list(names), admin.subscription_groups):
+            config = table.subscription_group_table.get(group)
             if config is None:
                 continue
             found = True
-            line = "=" * 29
-            shell.out.line(f"{line}{member.cluster}:{member.broker_name}{line}")
-            name = f"{member.cluster}:{member.broker_name}"
+            line, name = "=" * 29, names[address]
+            shell.out.line(f"{line}{name}{line}")
             shell.out.pairs(subscription_group_fields(config), "%-40s=  %s", name=name)
     if not found:
-        raise CommandFailed(f"no broker has the consumer group {group}")
+        asked = " that could be asked" if shell.failed else ""
+        raise CommandFailed(f"no broker{asked} has the consumer group {group}")

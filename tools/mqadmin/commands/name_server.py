@@ -12,7 +12,7 @@ from ....remoting.errors import RocketMQError
 from ..command import TEXT, command
 from ..java_text import hash_order
 from ..shell import Shell
-from ..targets import each, every_name_server
+from ..targets import answers, each, every_name_server
 
 
 @command("updateKvConfig")
@@ -81,8 +81,8 @@ async def _change_perm(
 @command("getNamesrvConfig", json=True)
 async def get_namesrv_config(shell: Shell) -> None:
     async with shell.admin(brokers=False) as admin:
-        for address in admin.name_server_addresses:
-            config = await admin.name_server_config(address)
+        addresses = admin.name_server_addresses
+        async for address, config in answers(shell, addresses, admin.name_server_config):
             shell.out.line(f"============{address}============")
             shell.out.pairs(
                 {name: config[name] for name in hash_order(config)}, "%-50s=  %s", name=address
