@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ..client.admin import MessageTrack, PullStatus, Traced
 from ..client.admin.messages import place_of
-from ..client.errors import ConfigError
+from ..client.errors import ConfigError, NoRouteError
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.protocol.message.topic_names import TopicName, dlq_topic, retry_topic
@@ -18,6 +18,8 @@ from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.transport.address import is_host
 from .cluster import ClusterView
 from .model.journey import Copies, group_of, origin_topic
+
+T = TypeVar("T")
 
 MOST_FOUND: Final = 64
 MOST_GROUPS: Final = 256
@@ -43,23 +45,32 @@ class Journey(NamedTuple):
 
 async def by_key(
     view: ClusterView, topic: str, key: str, begin_ms: int, end_ms: int
-) -> list[MessageExt]:
-    """The newest that were stored in that time. Raises ``NoRouteError``."""
+) -> tuple[list[MessageExt], list[str]]:
+    """The newest that were stored in that time, and brokers that did not tell. Raises
+    ``NoRouteError``."""
+    missing: dict[str, RocketMQError] = {}
     found = await view.admin.query_messages(
         topic,
         key,
         max_messages=MOST_FOUND,
         begin_ms=max(0, begin_ms - INDEX_MS),
         end_ms=end_ms,
+        missing=missing,
     )
-    return [each for each in found if begin_ms <= each.store_timestamp <= end_ms]
+    in_time = [each for each in found if begin_ms <= each.store_timestamp <= end_ms]
+    return in_time, _not_looked_through(missing)
 
 
-async def by_id(view: ClusterView, topic: str, msg_id: str) -> list[MessageExt]:
-    """By the producer's id in a topic, or by the broker's in any. Raises ``ConfigError``,
-    ``NoRouteError``."""
-    found = await view.admin.query_by_unique_key(topic, msg_id) if topic else []
-    return found or [await at_broker(view, msg_id)]
+async def by_id(view: ClusterView, topic: str, msg_id: str) -> tuple[list[MessageExt], list[str]]:
+    """By the producer's id in a topic, or by the broker's in any; and brokers that did not tell.
+    Raises ``ConfigError``, ``NoRouteError``."""
+    missing: dict[str, RocketMQError] = {}
+    found = await view.admin.query_by_unique_key(topic, msg_id, missing=missing) if topic else []
+    return found or [await at_broker(view, msg_id)], _not_looked_through(missing)
+
+
+def _not_looked_through(missing: Mapping[str, RocketMQError]) -> list[str]:
+    return [f"{address} was not looked through: {error}" for address, error in missing.items()]
 
 
 async def at_broker(view: ClusterView, msg_id: str) -> MessageExt:
@@ -147,14 +158,16 @@ async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
             "looked at."
         )
     groups = groups[:MOST_GROUPS]
+    looking = _Looking(view, msg_id)
     stored, retries, dead, halves, given_up, traces = await asyncio.gather(
-        _copies(view, topic, msg_id),
-        asyncio.gather(*(_copies(view, retry_topic(each), msg_id) for each in groups)),
-        asyncio.gather(*(_copies(view, dlq_topic(each), msg_id) for each in groups)),
-        _copies(view, TopicName.TRANS_HALF, msg_id),
-        _copies(view, TopicName.TRANS_CHECK_MAX_TIME, msg_id),
-        _traces(view, msg_id),
+        looking.copies(topic),
+        asyncio.gather(*(looking.copies(retry_topic(each)) for each in groups)),
+        asyncio.gather(*(looking.copies(dlq_topic(each)) for each in groups)),
+        looking.copies(TopicName.TRANS_HALF),
+        looking.copies(TopicName.TRANS_CHECK_MAX_TIME),
+        looking.traces(),
     )
+    problems += [f"{what}: {why}" for what, why in looking.problems.items()]
     tracks, no_tracks = None, None
     if stored:
         tracks, no_tracks = await view.ask(partial(view.admin.message_tracks, stored[0], groups))
@@ -165,22 +178,51 @@ async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
         {group: found for group, found in zip(groups, dead, strict=True) if found},
         halves,
         given_up,
+        {
+            group
+            for group in groups
+            if not looking.incomplete.isdisjoint((retry_topic(group), dlq_topic(group)))
+        },
     )
     return Journey(copies, tracks or (), traces, problems)
 
 
-async def _copies(view: ClusterView, topic: str, msg_id: str) -> list[MessageExt]:
-    """None where the topic is not there, which is nothing special."""
-    async with view.turn:
-        try:
-            return await view.admin.query_by_unique_key(topic, msg_id)
-        except RocketMQError:
-            return []
+class _Looking:
+    """For all that is to be found of one message. A topic that is not there is nothing special."""
 
+    def __init__(self, view: ClusterView, msg_id: str) -> None:
+        self._view = view
+        self._msg_id = msg_id
+        self.problems: Final[dict[str, str]] = {}
+        """What could not be asked, and why: each broker once, for however many topics."""
+        self.incomplete: Final[set[str]] = set()
+        """Topics of which something may not have been found."""
 
-async def _traces(view: ClusterView, msg_id: str) -> list[Traced]:
-    async with view.turn:
-        try:
-            return await view.admin.message_trace(msg_id)
-        except RocketMQError:
-            return []
+    async def copies(self, topic: str) -> list[MessageExt]:
+        ask = partial(self._view.admin.query_by_unique_key, topic, self._msg_id)
+        return await self._found(topic, lambda missing: ask(missing=missing))
+
+    async def traces(self) -> list[Traced]:
+        ask = partial(self._view.admin.message_trace, self._msg_id)
+        return await self._found(TopicName.TRACE, lambda missing: ask(missing=missing))
+
+    async def _found(
+        self, topic: str, question: Callable[[dict[str, RocketMQError]], Awaitable[list[T]]]
+    ) -> list[T]:
+        missing: dict[str, RocketMQError] = {}
+        found: list[T] = []
+        async with self._view.turn:
+            try:
+                found = await question(missing)
+            except NoRouteError:
+                pass
+            except RocketMQError as error:
+                if not missing:
+                    self._could_not_ask(topic, "", error)
+        for address, why in missing.items():
+            self._could_not_ask(topic, f" at {address}", why)
+        return found
+
+    def _could_not_ask(self, topic: str, at: str, why: RocketMQError) -> None:
+        self.incomplete.add(topic)
+        self.problems.setdefault(f"Copies and traces{at}", str(why))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ...remoting.errors import QueryNotFound
+from ...remoting.errors import BrokerError, QueryNotFound, RemotingError, RocketMQError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.pull import (
     PullMessageRequest,
@@ -61,42 +61,66 @@ class MessageOperations(AdminCore):
         max_messages: int = 64,
         begin_ms: int = 0,
         end_ms: int = _FOREVER,
+        missing: dict[str, RocketMQError] | None = None,
     ) -> list[MessageExt]:
         """The newest messages with this key, from all brokers of the topic, in the order they were
         stored.
 
         A broker gives out 64 at most (``maxMsgsNumBatch``). Delayed messages are found once they
         are delivered. Raises ``NoRouteError``.
-        """
-        return await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
 
-    async def query_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
-        """The messages with this id of their producer, ``message.msg_id``: usually one, more when a
-        send was repeated. Raises ``NoRouteError``.
+        ``missing``: for who can do with a part. Brokers that fail are put there, by address, and it
+        is raised only where the others have nothing either.
         """
-        return await self._query(topic, unique_key, 32, 0, _FOREVER, unique=True)
-
-    async def _query(
-        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, *, unique: bool
-    ) -> list[MessageExt]:
         header = QueryMessageRequest(
             topic=topic,
             key=key,
             max_num=max_messages,
             begin_timestamp=begin_ms,
             end_timestamp=end_ms,
-            unique_key_query=unique,
+            unique_key_query=False,
         )
-        addresses = await self._addresses_of_topic(topic)
-        told = await self._each(partial(self._indexed, header=header), addresses)
-        # The index of the original knows hashes only.
-        found = [
-            m
-            for messages in told
-            for m in messages
-            if m.topic == topic and (m.msg_id == key if unique else key in m.keys)
-        ]
-        return sorted(found, key=lambda message: message.store_timestamp)[-max_messages:]
+        return await self._query(header, lambda message: key in message.keys, missing)
+
+    async def query_by_unique_key(
+        self, topic: str, unique_key: str, *, missing: dict[str, RocketMQError] | None = None
+    ) -> list[MessageExt]:
+        """The messages with this id of their producer, ``message.msg_id``: usually one, more when a
+        send was repeated. ``missing``: as for ``query_messages``. Raises ``NoRouteError``.
+        """
+        header = QueryMessageRequest(
+            topic=topic,
+            key=unique_key,
+            max_num=32,
+            begin_timestamp=0,
+            end_timestamp=_FOREVER,
+            unique_key_query=True,
+        )
+        return await self._query(header, lambda message: message.msg_id == unique_key, missing)
+
+    async def _query(
+        self,
+        header: QueryMessageRequest,
+        wanted: Callable[[MessageExt], bool],
+        missing: dict[str, RocketMQError] | None,
+    ) -> list[MessageExt]:
+        """``wanted``: the index of the original knows hashes only."""
+        failed: dict[str, RocketMQError] = {}
+
+        async def ask(address: str) -> list[MessageExt]:
+            try:
+                return await self._indexed(address, header)
+            except (BrokerError, RemotingError) as error:
+                if missing is None:
+                    raise
+                missing[address] = failed[address] = error
+                return []
+
+        told = await self._each(ask, await self._addresses_of_topic(header.topic))
+        found = [m for each in told for m in each if m.topic == header.topic and wanted(m)]
+        if failed and not found:
+            raise next(iter(failed.values()))
+        return sorted(found, key=lambda message: message.store_timestamp)[-header.max_num :]
 
     async def _indexed(self, address: str, header: QueryMessageRequest) -> list[MessageExt]:
         try:
@@ -140,13 +164,19 @@ class MessageOperations(AdminCore):
         tell_damaged(pulled.damaged, group, queue, address)
         return pulled
 
-    async def message_trace(self, msg_id: str, trace_topic: str = TopicName.TRACE) -> list[Traced]:
+    async def message_trace(
+        self,
+        msg_id: str,
+        trace_topic: str = TopicName.TRACE,
+        *,
+        missing: dict[str, RocketMQError] | None = None,
+    ) -> list[Traced]:
         """What producers and consumers told of a message (its ``msg_id``), in the order it was
-        stored; the newest 64.
+        stored; the newest 64. ``missing``: as for ``query_messages``.
 
         Raises ``NoRouteError`` when nothing was ever traced.
         """
-        told = await self.query_messages(trace_topic, msg_id)
+        told = await self.query_messages(trace_topic, msg_id, missing=missing)
         found = [
             (each, record)
             for each in told

@@ -7,7 +7,7 @@ clients told in traces. A step whose time nobody tells stands at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...client.admin import MessageTrack, Traced, TrackType
@@ -69,6 +69,8 @@ class Copies(NamedTuple):
     halves: Sequence[MessageExt]
     given_up: Sequence[MessageExt]
     """Halves whose producer was asked often enough."""
+    unknown: Collection[str] = ()
+    """Groups whose retries and dead letters may not all have been found."""
 
 
 def origin_topic(message: MessageExt) -> str:
@@ -134,6 +136,11 @@ def _of_group(track: MessageTrack, copies: Copies) -> Step:
     text = _TRACKS[track.track]
     if track.track is TrackType.CONSUMED and track.group in copies.dead:
         text = "is past it: it came to its dead letters"
+    elif track.track is TrackType.CONSUMED and track.group in copies.unknown:
+        text = (
+            "is past it: whether it was consumed is not known, for not all of its retries and dead "
+            "letters could be looked for"
+        )
     elif track.track is TrackType.CONSUMED and track.group in copies.retries:
         text = "is past it: it goes on with its retries"
     return Step(None, "group", f"{track.group} {text}", track.problem or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -63,10 +64,12 @@ async def search(view: ClusterView, form: Form) -> tuple[list[MessageExt] | None
             return None, []
 
 
-async def _or_none(looking: Any) -> tuple[list[MessageExt], list[str]]:
+async def _or_none(
+    looking: Awaitable[tuple[list[MessageExt], list[str]]],
+) -> tuple[list[MessageExt], list[str]]:
     """A topic that is not there is worth a word, and no failure."""
     try:
-        return await looking, []
+        return await looking
     except (NoRouteError, ConfigError, QueryNotFound) as error:
         return [], [str(error)]
 
@@ -94,7 +97,7 @@ async def one(view: ClusterView, form: Form) -> MessageExt:
         pulled = await view.admin.pull(queue, form.number("offset"), 1)
         found = pulled.messages[:1]
     else:
-        found = await by_id(view, form.text("topic"), form.needed("id"))
+        found, _ = await by_id(view, form.text("topic"), form.needed("id"))
     if not found:
         raise BadFormError("no broker has this message (any more)")
     return found[0]

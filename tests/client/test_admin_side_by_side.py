@@ -26,7 +26,10 @@ from aiorocketmq.remoting.protocol.bodies.route import (
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
+from aiorocketmq.remoting.protocol.record.encode import NewRecord, encode_record
 
 from ..sim import SimOwner, turns
 from .scripted_broker import BROKER, ScriptedBroker, route_of
@@ -120,6 +123,64 @@ def test_the_first_one_that_fails_is_told_as_if_others_had_not_been_asked() -> N
         assert given_up == ["fourth"]
 
     run(scenario)
+
+
+@pytest.mark.parametrize("place", range(BROKERS))
+@pytest.mark.parametrize("is_there", [True, False])
+def test_who_can_do_with_a_part_gets_what_others_have(place: int, is_there: bool) -> None:
+    """One broker fails; the one behind it has the message, or none has it, and then it may be at
+    the one that fails."""
+
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        asked = 0
+
+        def query(_request: object, _body: Body, _ctx: Context) -> Reply:
+            nonlocal asked
+            asked += 1
+            if (asked - 1) % BROKERS == place:
+                return Reply(1, remark="it fails")
+            if is_there and (asked - 1) % BROKERS == (place + 1) % BROKERS:
+                return Reply(body=stored("T", keys="key"))
+            return Reply(int(ResponseCode.QUERY_NOT_FOUND))
+
+        def route(_request: object, _body: Body, _ctx: Context) -> Reply:
+            return Reply(body=encode_body(many_brokers(BROKERS)))
+
+        handlers: dict[RequestCode, Handler] = {RequestCode.QUERY_MESSAGE: query, ROUTE: route}
+        broker.owner = SimOwner(Dispatcher(handlers), clock=broker.clock)
+        missing: dict[str, RocketMQError] = {}
+        if is_there:
+            (found,) = await admin.query_messages("T", "key", missing=missing)
+            assert found.keys == ("key",)
+        else:
+            with pytest.raises(BrokerError, match="it fails"):
+                await admin.query_messages("T", "key", missing=missing)
+        assert missing.keys() == {f"10.0.0.1:{place + 1}"}
+        with pytest.raises(BrokerError, match="it fails"):
+            await admin.query_messages("T", "key")
+
+    run(scenario)
+
+
+def stored(topic: str, *, keys: str) -> bytes:
+    return encode_record(
+        NewRecord(
+            topic=topic,
+            body=b"x",
+            queue_id=0,
+            flag=0,
+            queue_offset=0,
+            phy_offset=0,
+            sys_flag=0,
+            born_timestamp=1,
+            born_host=pack_host("10.0.0.9", 4000),
+            store_timestamp=1,
+            store_host=pack_host("10.0.0.1", 1),
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            properties=encode_properties({"UNIQ_KEY": "ID1", "KEYS": keys}),
+        )
+    )
 
 
 def test_hundreds_are_not_asked_at_once() -> None:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
-from aiorocketmq.client.admin import Pulled, PullStatus
+from aiorocketmq.client.admin import MessageTrack, Pulled, PullStatus, Traced, TrackType
+from aiorocketmq.client.errors import NoRouteError
 from aiorocketmq.console.cluster import ClusterView
-from aiorocketmq.console.lookups import A_PULL, MOST_PULLS, by_time
+from aiorocketmq.console.lookups import (
+    A_PULL,
+    MOST_PULLS,
+    Journey,
+    by_id,
+    by_key,
+    by_time,
+    journey_of,
+)
+from aiorocketmq.console.model.journey import steps_of
+from aiorocketmq.remoting.errors import RequestTimeout, RocketMQError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
@@ -67,3 +79,100 @@ def test_what_is_beyond_those_that_are_looked_through_is_said(view: View, shown:
     found, (problem,) = looked(view, 1000, most=64)
     assert len(found) == shown
     assert f"More were stored in that time than the {shown} that were looked through" in problem
+
+
+# --- brokers that do not answer
+# --------------------------------------------------------------------------------------------------
+
+LATE = RequestTimeout("no answer in time")
+
+
+class Silent:
+    """A view of a cluster where a message is stored, a group is past it, and one broker of
+    ``topics`` does not answer; of ``lost`` not even a route is told. Other topics are not there."""
+
+    def __init__(self, *topics: str, lost: str = "") -> None:
+        self._topics = topics
+        self._lost = lost
+        self.admin = self
+        self.turn = asyncio.Semaphore()
+
+    async def ask(self, question: Callable[[], Awaitable[Any]]) -> tuple[Any, str | None]:
+        return await question(), None
+
+    async def query_topic_consume_by_who(self, _topic: str) -> set[str]:
+        return {"g"}
+
+    async def message_tracks(
+        self, _message: MessageExt, groups: Sequence[str]
+    ) -> list[MessageTrack]:
+        return [MessageTrack(group, TrackType.CONSUMED) for group in groups]
+
+    async def query_by_unique_key(
+        self, topic: str, _id: str, *, missing: dict[str, RocketMQError] | None = None
+    ) -> list[MessageExt]:
+        found = [message()] if topic == "Orders" else []
+        if topic == self._lost:
+            raise LATE
+        if topic in self._topics:
+            if missing is None:
+                raise LATE
+            missing["10.0.0.2:10911"] = LATE
+            if not found:
+                raise LATE
+        elif not found:
+            raise NoRouteError(f"no topic {topic}")
+        return found
+
+    async def query_messages(
+        self,
+        topic: str,
+        key: str,
+        *,
+        missing: dict[str, RocketMQError] | None = None,
+        **_range: int,
+    ) -> list[MessageExt]:
+        return await self.query_by_unique_key(topic, key, missing=missing)
+
+    async def message_trace(
+        self, _id: str, *, missing: dict[str, RocketMQError] | None = None
+    ) -> list[Traced]:
+        await self.query_by_unique_key("traces", _id, missing=missing)
+        return []
+
+
+def journey(view: Silent) -> tuple[Journey, str]:
+    """And what it says of the group."""
+    found = asyncio.run(journey_of(cast(ClusterView, view), message()))
+    steps = steps_of(found.copies, found.tracks, found.traces)
+    return found, steps[-1].title
+
+
+def test_what_is_not_there_is_no_problem() -> None:
+    found, told = journey(Silent())
+    assert (found.problems, told) == ([], "g is past it: it was consumed")
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%g", "%DLQ%g"])
+@pytest.mark.parametrize("lost", [True, False])
+def test_who_does_not_tell_of_retries_does_not_say_that_it_was_consumed(
+    topic: str, lost: bool
+) -> None:
+    found, told = journey(Silent(lost=topic) if lost else Silent(topic))
+    at = "" if lost else " at 10.0.0.2:10911"
+    assert found.problems == [f"Copies and traces{at}: no answer in time"]
+    assert told.startswith("g is past it: whether it was consumed is not known")
+
+
+def test_a_broker_is_named_once_and_hides_no_message() -> None:
+    found, told = journey(Silent("Orders", "traces", "RMQ_SYS_TRANS_HALF_TOPIC"))
+    assert found.problems == ["Copies and traces at 10.0.0.2:10911: no answer in time"]
+    assert len(found.copies.stored) == 1
+    assert told == "g is past it: it was consumed"
+
+
+@pytest.mark.parametrize("looking", [by_id, partial(by_key, begin_ms=BORN_MS, end_ms=BORN_MS)])
+def test_a_search_names_who_does_not_answer(looking: Callable[..., Any]) -> None:
+    found, problems = asyncio.run(looking(Silent("Orders"), "Orders", "ID1"))
+    assert len(found) == 1
+    assert problems == ["10.0.0.2:10911 was not looked through: no answer in time"]

@@ -222,6 +222,30 @@ def test_monitoring_tells_what_it_finds_in_the_log(gold: World) -> None:
     assert lines[-1]["event"] == "[MONITOR] round done"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [f"queryMsgByKey -t {TOPIC} -k", f"queryMsgByUniqueKey -t {TOPIC} -i", "queryMsgTraceById -i"],
+)
+def test_a_message_is_found_whoever_else_does_not_answer(
+    here: MqAdmin, gold: World, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    dead, addresses = "127.0.0.1:1", Admin._addresses_of_topic
+
+    async def one_more(admin: Admin, topic: str) -> list[str]:
+        return [dead, *await addresses(admin, topic)]
+
+    command, *options = line.split()
+    wanted = "key0" if options[-1] == "-k" else gold.msg_id
+    alone = here(command, *options, wanted)
+    monkeypatch.setattr(Admin, "_addresses_of_topic", one_more)
+    printed = here(command, *options, wanted)
+    assert alone.code == 0
+    assert printed.out.splitlines()[1] == alone.out.splitlines()[1]
+    assert f"{dead} was not looked through: cannot connect to {dead}" in printed.err
+    assert printed.code == 1
+    assert f"cannot connect to {dead}" in here(command, *options, "none").problem, "it may be there"
+
+
 AWAY = "192.0.2.3@away"
 
 

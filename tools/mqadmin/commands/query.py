@@ -104,8 +104,10 @@ async def query_msg_by_unique_key(
     shell: Shell, msg_id: str, topic: str, group: str | None, client_id: str | None, show_all: bool
 ) -> None:
     _check_directly(group, client_id)
+    missing: dict[str, RocketMQError] = {}
     async with shell.admin() as admin:
-        found = await admin.query_by_unique_key(topic, msg_id)
+        found = await admin.query_by_unique_key(topic, msg_id, missing=missing)
+        _warn_of(shell, missing)
         if not found:
             raise CommandFailed(f"no broker has a message {msg_id} of the topic {topic}")
         if group is not None and client_id is not None:
@@ -141,8 +143,10 @@ async def query_msg_by_offset(
 @click.option("-k", "--msgKey", "key", required=True, type=TEXT, help="The key")
 @click.option("--body", "with_body", is_flag=True, help="Print the bodies too")
 async def query_msg_by_key(shell: Shell, topic: str, key: str, with_body: bool) -> None:
+    missing: dict[str, RocketMQError] = {}
     async with shell.admin() as admin:
-        found = await admin.query_messages(topic, key)
+        found = await admin.query_messages(topic, key, missing=missing)
+    _warn_of(shell, missing)
     if not found:
         raise CommandFailed(f"no broker has a message with the key {key} of the topic {topic}")
     with shell.out.table(BY_KEY_WITH_BODY if with_body else BY_KEY) as table:
@@ -151,6 +155,12 @@ async def query_msg_by_key(shell: Shell, topic: str, key: str, with_body: bool) 
                 (message.body.decode("utf-8", "replace").replace("\n", "\\n"),) if with_body else ()
             )
             table.row(message.msg_id, message.queue_id, message.queue_offset, *body)
+
+
+def _warn_of(shell: Shell, missing: Mapping[str, RocketMQError]) -> None:
+    """There may be more there."""
+    for address, error in missing.items():
+        shell.warn(f"{address} was not looked through: {error}")
 
 
 # --- one message
@@ -294,13 +304,15 @@ async def _send_again(shell: Shell, admin: Admin, message: MessageExt) -> None:
     "-t", "--traceTopic", "trace_topic", type=TEXT, default=TopicName.TRACE, help="Where traces are"
 )
 async def query_msg_trace_by_id(shell: Shell, msg_id: str, trace_topic: str) -> None:
+    missing: dict[str, RocketMQError] = {}
     async with shell.admin() as admin:
         try:
-            records = await admin.message_trace(msg_id, trace_topic)
+            records = await admin.message_trace(msg_id, trace_topic, missing=missing)
         except NoRouteError:
             raise CommandFailed(
                 f"nothing was ever traced: there is no topic {trace_topic}"
             ) from None
+    _warn_of(shell, missing)
     if not records:
         raise CommandFailed(f"no trace of the message {msg_id} in the topic {trace_topic}")
     for published, host in (
