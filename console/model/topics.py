@@ -190,15 +190,17 @@ def changes_of(
     *,
     read_queues: int,
     write_queues: int,
-    perm: int,
+    perm: int | None,
 ) -> list[Change]:
     """For each master of the topic. ``configs``: the topic as masters told it themselves, with what
-    no route tells (its order, say), by address. Raises ``ValueError`` for numbers that cannot be.
+    no route tells (its order, say), by address. ``perm``: ``None`` leaves it as it is, which is
+    not the same at each where the write permission of a broker was wiped. Raises ``ValueError`` for
+    numbers that cannot be.
     """
     for what, value in (("read", read_queues), ("write", write_queues)):
         if not 1 <= value <= 1024:
             raise ValueError(f"the number of {what} queues is 1 to 1024, not {value}")
-    if perm not in PERMISSIONS:
+    if perm is not None and perm not in PERMISSIONS:
         raise ValueError(f"{perm} is no permission: 6, 4, 2 or 0")
     found = []
     for row in rows:
@@ -215,7 +217,7 @@ def changes_of(
             before,
             read_queue_nums=read_queues,
             write_queue_nums=write_queues,
-            perm=perm | before.perm & ~_READ_OR_WRITE,
+            perm=before.perm if perm is None else perm | before.perm & ~_READ_OR_WRITE,
         )
         found.append(Change(row.master, row.broker_name, before, after))
     return found

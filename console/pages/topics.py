@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -123,5 +123,16 @@ async def wished(view: ClusterView, form: Form) -> list[Change]:
         raise BadFormError(str(error)) from None
 
 
-def _wish(form: Form) -> dict[str, int]:
-    return {name: form.number(name) for name in ("read_queues", "write_queues", "perm")}
+class _Wish(TypedDict):
+    read_queues: int
+    write_queues: int
+    perm: int | None
+    """``None``: as it is."""
+
+
+def _wish(form: Form) -> _Wish:
+    return {
+        "read_queues": form.number("read_queues"),
+        "write_queues": form.number("write_queues"),
+        "perm": form.number("perm") if form.text("perm") else None,
+    }

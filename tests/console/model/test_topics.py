@@ -110,6 +110,24 @@ def test_what_would_be_sent_to_whom() -> None:
     assert not same.differs
 
 
+def test_a_permission_that_nobody_asked_for_stays_what_it_is_at_each_broker() -> None:
+    """One master's write permission was wiped, before it goes away."""
+    brokers = {"a": 6, "b": 4, "c": 2}
+    route = TopicRouteData(
+        queue_datas=[
+            QueueData(broker_name=name, read_queue_nums=4, write_queue_nums=4, perm=perm)
+            for name, perm in brokers.items()
+        ],
+        broker_datas=[
+            BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"{name}:1"})
+            for name in brokers
+        ],
+    )
+    changes = changes_of("T", route_rows(route), read_queues=8, write_queues=8, perm=None)
+    assert {each.broker_name: each.after.perm for each in changes} == brokers
+    assert {each.after.read_queue_nums for each in changes} == {8}
+
+
 @pytest.mark.parametrize(("read", "write", "perm"), [(0, 1, 6), (1, 2000, 6), (1, 1, 3)])
 def test_numbers_that_cannot_be(read: int, write: int, perm: int) -> None:
     with pytest.raises(ValueError, match=r"is 1 to 1024|no permission"):
