@@ -68,7 +68,7 @@ async def open_broker(
                 broker.close()
         finally:
             end = store.max_phy_offset
-            await to_the_end(asyncio.to_thread(store.close))
+            await _close(store, used=broker is not None)
             if broker is not None and store.flushed_offset >= end:
                 broker.storage.save_delay_offsets()
 
@@ -127,6 +127,13 @@ async def _open_store(
         await to_the_end(open_it())
     except asyncio.CancelledError:
         for store in opened:
-            await to_the_end(asyncio.to_thread(store.close))
+            await _close(store, used=False)
         raise
     return opened[0]
+
+
+async def _close(store: MessageStore, *, used: bool) -> None:
+    """After a crash the first broker corrects the consumer offsets: as long as there was none, the
+    next start has to find the crash, too."""
+    after_crash = store.recovery is None or not store.recovery.clean
+    await to_the_end(asyncio.to_thread(store.close, orderly=used or not after_crash))

@@ -397,9 +397,9 @@ class MessageStore:
             if self.raft is not None:
                 group.create_task(self.raft.run())
 
-    def close(self) -> None:
+    def close(self, *, orderly: bool = True) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
-        cancelled."""
+        cancelled. Not ``orderly``: the next start finds a crash."""
         self.flush.end_waits()
         self._refusals.from_now_on("the store is closed")
         self._allocation.close()
@@ -407,7 +407,8 @@ class MessageStore:
         self.scrub.close()
         indexed = self._index_service.close()
         try:
-            if self.flush.close() and indexed and (self.raft is None or self.raft.close()):
+            synced = self.flush.close() and indexed and (self.raft is None or self.raft.close())
+            if synced and orderly:
                 self._abort.remove()
         finally:
             self._close_files()

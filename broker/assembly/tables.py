@@ -30,7 +30,7 @@ from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ...store.model.delay_levels import queue_of_level
 from ..config.settings import BrokerSettings
-from ..replication.roles import forget_slave
+from ..replication.roles import forget_slave, was_slave
 from ..schedule.schedule_offsets import DelayOffsets
 from ..state.clients import Consumers, Producers
 from ..state.config_files import ConfigFile, ConfigFiles, OffsetPersistence
@@ -132,8 +132,9 @@ class Tables:
         self.files.save_now()
 
     def agree_with(self, store: MessageStore) -> None:
-        """Once the store is open, before anybody looks at offsets. A member of a group that elects
-        its master does not know yet what there is: ``begin_as_master``."""
+        """Once the store is open, before anybody looks at offsets. Blocks. Raises
+        ``StoreFileError``. A member of a group that elects its master does not know yet what there
+        is: ``begin_as_master``."""
         if store.config.enable_dledger_commit_log:
             return
         if store.config.broker_role is not BrokerRole.SLAVE:  # what its log lacks comes again
@@ -152,14 +153,17 @@ class Tables:
         its store has."""
         if store.config.broker_role is BrokerRole.SLAVE:
             return
-        was_slave = forget_slave(store.config.root / "config")
-        if not was_slave and (store.recovery is None or store.recovery.clean):
+        folder = store.config.root / "config"
+        is_clean = store.recovery is None or store.recovery.clean
+        if is_clean and not was_slave(folder):
             return
         if clamped := self.state.offsets.clamp(_ends(store)):
             log.warning(
                 "consumer offsets behind the end of their queues were set to it offsets=%d", clamped
             )
             self.offsets_file.changed()
+            self.offsets_file.save_now()  # before what tells that it has to be done is gone
+        forget_slave(folder)
 
     def _compare(self, store: MessageStore) -> None:
         """Say what tables do not know that did not come from their own files, as far as something

@@ -57,15 +57,20 @@ def replication_settings(config: LaterStoreConfig) -> ReplicationSettings:
     )
 
 
-def forget_slave(folder: Path) -> bool:
+def was_slave(folder: Path) -> bool:
     """A master starts: whether this store was a slave's until now. Blocks. Raises
     ``StoreFileError``."""
     path = folder / ACCEPTED_FILE
+    with translated(path, "cannot be looked at"):
+        return path.exists()
+
+
+def forget_slave(folder: Path) -> None:
+    """Its offsets are corrected. Blocks. Raises ``StoreFileError``."""
+    path = folder / ACCEPTED_FILE
     with translated(path, "cannot be removed"):
-        was_slave = path.exists()
-        for each in (path, backup_of(path)):
+        for each in (backup_of(path), path):  # that which tells it goes last
             each.unlink(missing_ok=True)
-    return was_slave
 
 
 class Master:
