@@ -4,7 +4,11 @@ Pure; ``system_clock.py`` has the machine's."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+_MOST_S: Final = 5.0
+_TICK_S: Final = 1e-6
+"""Sleepers may be woken so much too early."""
 
 
 class Timer(Protocol):
@@ -40,3 +44,11 @@ def steady_ms(clock: Clock) -> int:
     """Milliseconds that never jump: for how long ago something is, when the clock on the wall may
     be put forward meanwhile."""
     return round(clock.monotonic() * 1000)
+
+
+async def pause(clock: Clock, seconds: Callable[[], float]) -> None:
+    """Return when so many seconds have passed. They may change meanwhile: when they become fewer
+    that is noticed within five."""
+    began = clock.monotonic()
+    while (left := seconds() - (clock.monotonic() - began)) > _TICK_S:
+        await clock.sleep(min(left, _MOST_S))

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, pause
 from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from .schedule_offsets import DelayOffsets
 
@@ -37,8 +37,11 @@ class DelayOffsetPersistence:
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(max(_SHORTEST_INTERVAL_S, self._interval_ms() / 1000))
+            await pause(self._clock, self._interval_s)
             self.check()
+
+    def _interval_s(self) -> float:
+        return max(_SHORTEST_INTERVAL_S, self._interval_ms() / 1000)
 
     def check(self) -> None:
         """Progress since the last time is written as soon as what was delivered is safe."""

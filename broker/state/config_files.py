@@ -13,10 +13,11 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, pause
 from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import decode_body
 from ...remoting.protocol.fastjson.pretty_table import PrettyTable
@@ -196,8 +197,8 @@ class ConfigFiles:
                 due = [when for file in self._files if (when := file.due()) is not None]
                 if not due:
                     await self._wake.wait()
-                elif (pause := min(due) - self._clock.monotonic()) > 0:
-                    await happens_within(self._wake, pause, self._clock)
+                elif (rest := min(due) - self._clock.monotonic()) > 0:
+                    await happens_within(self._wake, rest, self._clock)
                 self._wake.clear()
                 await self._save_due()
         finally:
@@ -246,7 +247,7 @@ class OffsetPersistence:
         took = 0.0
         try:
             while True:
-                await self._clock.sleep(self._pause_s(took))
+                await pause(self._clock, partial(self._pause_s, took))
                 began = self._clock.monotonic()
                 self.check()
                 with suppress(StoreFileError):  # it was told, and is tried again
@@ -256,8 +257,8 @@ class OffsetPersistence:
             self.check()
 
     def _pause_s(self, took: float) -> float:
-        pause = max(0.1, self._interval_ms() / 1000)
-        return min(pause, max(OFTEN_S, _REST * took)) if self._often else pause
+        interval = max(0.1, self._interval_ms() / 1000)
+        return min(interval, max(OFTEN_S, _REST * took)) if self._often else interval
 
     def check(self) -> None:
         """Commits since the last time make the file dirty."""

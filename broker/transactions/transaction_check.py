@@ -22,7 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, pause
 from ...remoting.errors import RemotingError
 from ...remoting.outages import Outages
 from ...remoting.protocol.codes import RequestCode
@@ -125,11 +125,14 @@ class TransactionCheck:
                 if not loaded and not (loaded := await self._works(self.load())):
                     await self._clock.sleep(RETRY_S)
                     continue
-                await self._clock.sleep(max(0.01, self._config.transaction_check_interval / 1000))
+                await pause(self._clock, self._interval_s)
                 await self._works(self.check())
             else:
                 loaded = False
                 await self._clock.sleep(1.0)
+
+    def _interval_s(self) -> float:
+        return max(0.01, self._config.transaction_check_interval / 1000)
 
     async def _works(self, work: Coroutine[Any, Any, None]) -> bool:
         """Whether the store could be read for it; else it is done again."""

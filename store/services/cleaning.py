@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, pause
 from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import TopicName
 from ..disk.disk import Disk
@@ -98,9 +98,10 @@ class CleaningService:
         await self._clock.sleep(_FIRST_ROUND_SECONDS)
         while True:
             await self.clean()
-            await self._clock.sleep(
-                max(self._config.clean_resource_interval / 1000, _SHORTEST_SECONDS)
-            )
+            await pause(self._clock, self._interval_s)
+
+    def _interval_s(self) -> float:
+        return max(self._config.clean_resource_interval / 1000, _SHORTEST_SECONDS)
 
     async def _look_by_interval(self) -> None:
         await self._clock.sleep(_FIRST_LOOK_SECONDS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.transactions import transaction_check
+from aiorocketmq.broker.transactions.transaction_check import TransactionCheck
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
 
@@ -326,3 +327,28 @@ def test_a_service_checks_every_interval(tmp_path: Path) -> None:
         await asyncio.gather(service, return_exceptions=True)
 
     play(tmp_path, scene, transaction_check_interval=30_000)
+
+
+def test_a_shorter_interval_counts_before_the_old_one_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[TransactionCheck] = []
+
+    async def check(service: TransactionCheck) -> None:
+        rounds.append(service)
+
+    monkeypatch.setattr(TransactionCheck, "check", check)
+
+    async def scene(world: SimBroker, _client: SimClient) -> None:
+        service = asyncio.create_task(world.broker.storage.transaction_check.run())
+        await turns()
+        world.broker.settings.broker.transaction_check_interval = 10_000
+        for _ in range(2):
+            assert not rounds
+            world.clock.advance(5.0)
+            await turns()
+        assert len(rounds) == 1
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+
+    play(tmp_path, scene, transaction_check_interval=3_600_000)

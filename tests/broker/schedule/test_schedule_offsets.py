@@ -11,7 +11,7 @@ import pytest
 from aiorocketmq.broker.schedule.offset_persistence import DelayOffsetPersistence
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 
-from ...sim import ManualClock
+from ...sim import ManualClock, turns
 
 
 class Scene:
@@ -19,10 +19,11 @@ class Scene:
 
     def __init__(self) -> None:
         self.offsets = DelayOffsets()
+        self.clock, self.interval_ms = ManualClock(), 1000
         self.waiting: list[Callable[[bool], None]] = []
         self.written = 0
         self.persistence = DelayOffsetPersistence(
-            self.offsets, self.waiting.append, self._changed, lambda: 1000, ManualClock()
+            self.offsets, self.waiting.append, self._changed, lambda: self.interval_ms, self.clock
         )
 
     def _changed(self) -> None:
@@ -72,3 +73,22 @@ def test_a_leader_that_is_deposed_goes_back_to_what_is_safe() -> None:
     scene.offsets.set(1, 9)
     scene.persistence.revert()
     assert scene.offsets.table() == {1: 2}
+
+
+def test_a_shorter_interval_counts_before_the_old_one_is_over() -> None:
+    async def run() -> None:
+        scene = Scene()
+        scene.interval_ms = 3_600_000
+        service = asyncio.create_task(scene.persistence.run())
+        await turns(3)
+        scene.offsets.set(3, 5)
+        scene.interval_ms = 10_000
+        for _ in range(2):
+            assert not scene.waiting
+            scene.clock.advance(5.0)
+            await turns(3)
+        assert scene.waiting
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+
+    asyncio.run(run())

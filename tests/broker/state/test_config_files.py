@@ -26,7 +26,7 @@ from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ...golden_files import unpack_golden
-from ...sim import ManualClock
+from ...sim import ManualClock, turns
 
 TOPICS = """{
 	"dataVersion":{
@@ -373,3 +373,24 @@ def test_offsets_that_cannot_be_written_are_tried_again(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert read_offsets(folder) == {"T@g": {0: 7}}
+
+
+def test_offsets_are_written_by_a_shorter_interval_before_the_old_one_is_over(
+    tmp_path: Path,
+) -> None:
+    offsets, clock, interval_ms = ConsumerOffsets(), ManualClock(), [3_600_000]
+
+    async def scenario() -> None:
+        file = ConfigFiles(tmp_path, clock).add("consumerOffset.json", offsets.record)
+        persistence = OffsetPersistence(offsets, file, lambda: interval_ms[0], clock)
+        service = asyncio.create_task(persistence.run())
+        await turns(3)
+        offsets.commit("g", "T", 0, 7)
+        interval_ms[0] = 5000
+        clock.advance(5.0)
+        await turns(3)
+        assert file.dirty
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+
+    asyncio.run(scenario())

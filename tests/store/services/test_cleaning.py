@@ -25,7 +25,7 @@ from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 
 from ...floods import told
-from ...sim import ManualClock
+from ...sim import ManualClock, turns
 from ..cleaning_world import ANY_HOUR, HOUR_S, LOG_FILE, FillingDisk, World
 from ..world import STORE_HOST, bodies_of, config_of, crash, put, put_ok
 
@@ -614,4 +614,33 @@ def test_the_service_cleans_after_a_minute_and_then_every_ten_seconds(
 
     with caplog.at_level(logging.INFO):
         asyncio.run(whole())
+    world.store.close()
+
+
+def test_a_shorter_interval_counts_before_the_old_one_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, clean_resource_interval=3_600_000)
+    rounds: list[float] = []
+
+    async def clean() -> None:
+        rounds.append(world.clock.monotonic())
+
+    monkeypatch.setattr(world.store.cleaning, "clean", clean)
+
+    async def run() -> None:
+        service = asyncio.create_task(world.store.cleaning._clean_by_interval())
+        await turns(3)
+        world.clock.advance(60.0)
+        await turns(3)
+        world.config.clean_resource_interval = 10_000
+        for _ in range(2):
+            assert len(rounds) == 1
+            world.clock.advance(5.0)
+            await turns(3)
+        assert len(rounds) == 2
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+
+    asyncio.run(run())
     world.store.close()
