@@ -145,9 +145,11 @@ def _check_ports(settings: Settings) -> None:
             )
 
 
-async def check_here(settings: Settings, before: Settings, tls: TlsConfig) -> None:
-    """Raises ``runtime_config.REFUSALS`` for what has changed and would not work on this
-    machine."""
+async def check_here(
+    settings: Settings, before: Settings, running: Settings, tls: TlsConfig
+) -> None:
+    """Raises ``runtime_config.REFUSALS`` for what has changed and would not work on this machine.
+    ``before`` has the changes that wait for the next start, ``running`` does not."""
     config, old = settings[BrokerConfig], before[BrokerConfig]
     if config.broker_ip1 != old.broker_ip1:
         await resolve(config.broker_ip1)
@@ -156,16 +158,19 @@ async def check_here(settings: Settings, before: Settings, tls: TlsConfig) -> No
             f"prometheusPort={config.prometheus_port} needs the package prometheus_client, which "
             "is not installed"
         )
-    await asyncio.to_thread(_check_system, settings, before, tls)
+    held = {*_ports(before).values(), *_ports(running).values()}
+    await asyncio.to_thread(_check_system, settings, before, held, tls)
 
 
-def _check_system(settings: Settings, before: Settings, tls: TlsConfig) -> None:
+def _check_system(
+    settings: Settings, before: Settings, held: Collection[int], tls: TlsConfig
+) -> None:
+    """``held``: ports that were looked at before, or are this broker's own."""
     if settings[BrokerClientConfig].use_tls:
         client_context(tls)
     host = settings[BrokerServerConfig].bind_address
     if host != before[BrokerServerConfig].bind_address:
         _check_bindable("bindAddress", host, 0)
-    held = set(_ports(before).values())
     for name, port in _ports(settings).items():
         if port not in held:
             _check_bindable(

@@ -126,8 +126,10 @@ class Administration:
         if addresses := self._settings.broker.namesrv_addr:
             self._registry.name_servers.use(addresses)
 
-    async def _check_next_start(self, settings: Settings, before: Settings) -> None:
+    async def _check_next_start(
+        self, settings: Settings, before: Settings, running: Settings
+    ) -> None:
         """Raises ``runtime_config.REFUSALS`` for values with which this broker would not start
         again."""
         check(settings)
-        await check_here(settings, before, self._settings.tls)
+        await check_here(settings, before, running, self._settings.tls)

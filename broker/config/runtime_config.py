@@ -128,6 +128,7 @@ _STORE_AT_ONCE: Final = frozenset(
         "flush_delay_offset_interval",
     }
 )
+StartCheck = Callable[[Settings, Settings, Settings], Awaitable[None]]
 REFUSALS: Final = (ValueError, OSError, RocketMQError, StoreError, LaunchError)
 """What checks raise for values that cannot be."""
 
@@ -143,9 +144,9 @@ class RuntimeConfig:
     has taken a value over listens (``on_change``, called with the names that have changed). What
     only counts at start, ``NEXT_START`` and all of a frozen Record, is written to the file and
     stays as it is until then. Before anything is changed, ``checks`` look at a copy of a Record
-    with the new values, ``start_checks`` at what the next start would be told, and at what it would
-    be told now; what they find wrong is one of ``REFUSALS``. ``path`` is the ``-c`` file, or
-    ``config/broker.properties`` in the store.
+    with the new values, ``start_checks`` at what the next start would be told, at what it would be
+    told now, and at what this one has; what they find wrong is one of ``REFUSALS``. ``path`` is the
+    ``-c`` file, or ``config/broker.properties`` in the store.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class RuntimeConfig:
         self._clock = clock
         self.on_change: list[Callable[[Sequence[str]], None]] = []
         self.checks: list[Callable[[Record], object]] = []
-        self.start_checks: list[Callable[[Settings, Settings], Awaitable[None]]] = []
+        self.start_checks: list[StartCheck] = []
         self._lock = asyncio.Lock()
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
 
@@ -188,13 +189,15 @@ class RuntimeConfig:
             table | {name: value_of(table[name]) for name, value_of in self._in_force.items()}
         )
 
-    def _shown(self) -> dict[str, str]:
-        table = {
+    def _running(self) -> dict[str, str]:
+        return {
             name: text
             for record in self._records
             for name, text in record_to_properties(record).items()
         }
-        return table | self._unknown | self._next_start
+
+    def _shown(self) -> dict[str, str]:
+        return self._running() | self._unknown | self._next_start
 
     def unknown_in(self, text: str) -> list[str]:
         """Names in such a text that are no property of this broker: ``update`` passes over them.
@@ -256,11 +259,12 @@ class RuntimeConfig:
         wanted = now | {each.name: each.value for each in found}
         # of other characters than ASCII the file has six for each
         parse_properties(format_properties(self._shown() | wanted | self._kept))
-        before, after = (
-            Settings(kinds, [Property(*each) for each in table.items()]) for table in (now, wanted)
+        after, before, running = (
+            Settings(kinds, [Property(*each) for each in table.items()])
+            for table in (wanted, now, self._running())
         )
         for check in self.start_checks:
-            await check(after, before)
+            await check(after, before, running)
 
     def _check(self, found: Iterable[Property]) -> None:
         """Raises ``ValueError``."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiorocketmq.broker.assembly.broker import Broker
-from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
@@ -143,6 +143,7 @@ async def sim_broker(
     folder: Path,
     *,
     store: MessageStoreConfig | None = None,
+    server: BrokerServerConfig | None = None,
     disk: Disk | None = None,
     clock: ManualClock | None = None,
     address: tuple[str, int] = ADDRESS,
@@ -154,6 +155,7 @@ async def sim_broker(
     store = store or store_config(folder)
     settings = BrokerSettings(
         BrokerConfig(**(_CONFIG | {"broker_ip1": address[0]} | config)),
+        server or BrokerServerConfig(),
         store=store,
     )
     message_store = MessageStore.open(store, clock, store_host=pack_host(*address), disk=disk)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.runtime_config import (
     NEXT_START,
@@ -346,6 +347,27 @@ def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None
                 assert (
                     await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerId=0")
                 ).code == 1, "and apart not"
+
+    asyncio.run(run())
+
+
+def test_a_port_that_waits_for_the_next_start_can_be_taken_back(tmp_path: Path) -> None:
+    """It is in use: by this broker."""
+
+    async def run() -> None:
+        with socket.create_server(("", 0)) as server:
+            own = server.getsockname()[1]
+            async with sim_broker(tmp_path, server=BrokerServerConfig(listen_port=own)) as world:
+                client = world.connect()
+
+                async def change(text: str) -> tuple[int, str | None]:
+                    answer = await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, text.encode())
+                    return answer.code, answer.remark
+
+                assert (await change(f"listenPort={free_port('')}"))[0] == 0
+                assert await change(f"listenPort={own}") == (0, None)
+        found = written(tmp_path / "config" / "broker.properties")
+        assert found["listenPort"] == str(own)
 
     asyncio.run(run())
 
