@@ -24,6 +24,7 @@ from ..store.files import log_files
 from ..store.model.config import BrokerRole, MessageStoreConfig
 from ..store.model.delay_levels import parse_delay_levels
 from ..store.model.errors import StoreConfigError
+from .acl.files import check_acl
 from .config.addresses import resolve
 from .config.config import (
     HA_PORT_DISTANCE,
@@ -171,11 +172,16 @@ def _check_system(
     host = settings[BrokerServerConfig].bind_address
     if host != before[BrokerServerConfig].bind_address:
         _check_bindable("bindAddress", host, 0)
+    config, old_config = settings[BrokerConfig], before[BrokerConfig]
+    if config.prometheus_port and config.prometheus_address != old_config.prometheus_address:
+        _check_bindable("prometheusAddress", config.prometheus_address, 0)
+    if config.acl_enable and not old_config.acl_enable:
+        check_acl(config)
     for name, port in _ports(settings).items():
         if port not in held:
             _check_bindable(
                 name,
-                settings[BrokerConfig].prometheus_address if name == "prometheusPort" else host,
+                config.prometheus_address if name == "prometheusPort" else host,
                 port,
             )
     store, old = settings[MessageStoreConfig], before[MessageStoreConfig]
@@ -199,18 +205,16 @@ def _check_bindable(name: str, host: str, port: int) -> None:
 
 def _check_store(store: MessageStoreConfig) -> None:
     log_files(store, PosixDisk())
-    for path in (store.root, *store.commit_log_paths, *store.read_only_paths):
+    of_member = store.dledger_data_paths if store.enable_dledger_commit_log else ()
+    logs = (*store.commit_log_paths, *store.read_only_paths, *of_member)
+    for path in (store.root, *logs):
         there = next(each for each in (path, *path.parents) if each.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
             raise LaunchError(
                 f"the store cannot be at {path}: {there} is no folder that this broker may write to"
             )
     sizes = (
-        (
-            "mappedFileSizeCommitLog",
-            store.mapped_file_size_commit_log,
-            (*store.commit_log_paths, *store.read_only_paths),
-        ),
+        ("mappedFileSizeCommitLog", store.mapped_file_size_commit_log, logs),
         (
             "mappedFileSizeConsumeQueue",
             store.consume_queue_file_size,

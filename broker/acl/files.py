@@ -66,11 +66,43 @@ def open_acl(config: BrokerConfig, clock: Clock) -> AclFiles | None:
     """``None`` when ``aclEnable`` is off. Raises ``AclFileError``, ``OSError``."""
     if not config.acl_enable:
         return None
-    home = Path(config.rocketmq_home).expanduser() if config.rocketmq_home else rocketmq_home()
     try:
-        return AclFiles(home, config.acl_plain_file, clock)
+        return AclFiles(_home(config), config.acl_plain_file, clock)
     except AclError as error:
         raise AclFileError(f"ACL file {error.text}") from error
+
+
+def check_acl(config: BrokerConfig) -> None:
+    """Whether ``open_acl`` would work with the files as they are; makes none. Blocks. Raises
+    ``AclFileError``, ``OSError``."""
+    home = _home(config)
+    files = _files(_folder(home), _default_file(home, config.acl_plain_file))
+    try:
+        AccessTable([read_acl_file(path) for path in files if path.exists()])
+    except AclError as error:
+        raise AclFileError(f"ACL file {error.text}") from error
+
+
+def _home(config: BrokerConfig) -> Path:
+    return Path(config.rocketmq_home).expanduser() if config.rocketmq_home else rocketmq_home()
+
+
+def _default_file(home: Path, plain_file: str) -> Path:
+    return home / plain_file.lstrip("/")
+
+
+def _folder(home: Path) -> Path:
+    return home / "conf" / "acl"
+
+
+def _files(folder: Path, default: Path) -> list[Path]:
+    """Where accounts may be. Raises ``OSError``."""
+    found = sorted(
+        path
+        for path in (folder.rglob("*") if folder.is_dir() else ())
+        if path.suffix in (".yml", ".yaml") and path.name != _NOT_ACCOUNTS and path.is_file()
+    )
+    return found if default in found else [*found, default]
 
 
 class AclFiles:
@@ -80,8 +112,8 @@ class AclFiles:
     def __init__(self, home: Path, plain_file: str, clock: Clock) -> None:
         """Makes an empty ``plain_acl.yml`` when there is none, and reads. Blocks. Raises
         ``AclError``, ``OSError``."""
-        self._folder = home / "conf" / "acl"
-        self.default: Path = home / plain_file.lstrip("/")
+        self._folder = _folder(home)
+        self.default: Path = _default_file(home, plain_file)
         self._clock = clock
         self._lock = asyncio.Lock()
         self._outages = Outages(clock)
@@ -107,15 +139,8 @@ class AclFiles:
 
     def _look(self) -> Seen:
         """Raises OSError."""
-        found = sorted(
-            path
-            for path in (self._folder.rglob("*") if self._folder.is_dir() else ())
-            if path.suffix in (".yml", ".yaml") and path.name != _NOT_ACCOUNTS and path.is_file()
-        )
-        if self.default not in found:
-            found.append(self.default)
         seen: Seen = {}
-        for path in found:
+        for path in _files(self._folder, self.default):
             try:
                 stat = path.stat()
             except FileNotFoundError:

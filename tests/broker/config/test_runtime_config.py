@@ -34,7 +34,7 @@ from aiorocketmq.store.services.retention import Rules
 from tests.stored import decode_messages
 
 from ...sim import ManualClock
-from ..sim_broker import sim_broker
+from ..sim_broker import sim_broker, store_config
 
 
 def runtime_config(path: Path, config: BrokerConfig) -> RuntimeConfig:
@@ -312,6 +312,7 @@ REFUSED = {
     "haSendHeartbeatInterval=20000": (
         "haHousekeepingInterval=20000 must be more than haSendHeartbeatInterval=20000"
     ),
+    "aclEnable=true": "ACL file {home}/conf/plain_acl.yml: ",
     "fileMode=0777": "fileMode must be 0600, 0640, 0660 or 0644, not '0777'",
     "haMaxConnectionsPerAddress=1": (
         "haMaxConnectionsPerAddress must be a whole number from 2 to 64, not '1'"
@@ -324,20 +325,24 @@ def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None
     async def run() -> None:
         with socket.create_server(("", 0)) as server:
             taken = server.getsockname()[1]
-            async with sim_broker(tmp_path) as world:
+            accounts = tmp_path / "home" / "conf" / "plain_acl.yml"
+            accounts.parent.mkdir(parents=True)
+            accounts.write_text("accounts: [\n")
+            home = str(tmp_path / "home")
+            async with sim_broker(tmp_path, rocketmq_home=home) as world:
                 client = world.connect()
                 await client.send("T", b"x")
                 file = tmp_path / "config" / "broker.properties"
-                for text, expected in REFUSED.items():
+                for text, told in REFUSED.items():
+                    expected = told.format(taken=taken, home=home)
                     answer = await client.ask(
                         RequestCode.UPDATE_BROKER_CONFIG,
                         None,
                         f"regionId=r2\n{text.format(taken=taken)}".encode(),
                     )
-                    assert (answer.code, expected.format(taken=taken) in (answer.remark or "")) == (
-                        1,
-                        True,
-                    ), answer.remark
+                    assert (answer.code, expected in (answer.remark or "")) == (1, True), (
+                        answer.remark
+                    )
                     assert not file.exists()
                 assert world.broker.settings.broker.region_id == "DefaultRegion", "nothing of it"
                 both = b"brokerRole=SLAVE\nbrokerId=1"
@@ -347,6 +352,71 @@ def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None
                 assert (
                     await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerId=0")
                 ).code == 1, "and apart not"
+
+    asyncio.run(run())
+
+
+def test_accounts_that_can_be_read_are_no_reason_to_refuse(tmp_path: Path) -> None:
+    """Nor that there are none: the next start makes their file."""
+
+    async def run() -> None:
+        async with sim_broker(tmp_path, rocketmq_home=str(tmp_path / "home")) as world:
+            change = world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"aclEnable=true")
+            assert (await change).code == 0
+            assert not (tmp_path / "home").exists()
+
+    asyncio.run(run())
+
+
+def test_an_address_for_scrapes_that_is_not_here_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=free_port("")) as world:
+            client = world.connect()
+            refused, taken = [
+                await client.ask(
+                    RequestCode.UPDATE_BROKER_CONFIG, None, f"prometheusAddress={address}".encode()
+                )
+                for address in ("192.0.2.1", "localhost")
+            ]
+            assert refused.code == 1
+            assert "prometheusAddress=192.0.2.1 cannot be listened on" in (refused.remark or "")
+            assert taken.code == 0, taken.remark
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "mappedFileSizeCommitLog=65536",
+            "has 1048576 bytes: it must be that of the files that are there",
+        ),
+        ("storePathDLedgerCommitLog=/dev/null/log", "the store cannot be at /dev/null/log"),
+    ],
+)
+def test_what_the_next_start_of_a_member_would_refuse_is_refused_now(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    store = store_config(
+        tmp_path,
+        enable_dledger_commit_log=True,
+        dledger_group="b",
+        dledger_peers="n0-127.0.0.1:40911",
+        dledger_self_id="n0",
+    )
+    (store.dledger_data_paths[0]).mkdir(parents=True)
+    first = store.dledger_data_paths[0] / f"{0:020}"
+
+    async def run() -> None:
+        async with sim_broker(tmp_path, store=store) as world:
+            first.write_bytes(bytes(1 << 20))  # as if it had led
+            answer = await world.connect().ask(
+                RequestCode.UPDATE_BROKER_CONFIG, None, text.encode()
+            )
+            assert (answer.code, told in (answer.remark or "")) == (1, True), answer.remark
 
     asyncio.run(run())
 
