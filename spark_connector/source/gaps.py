@@ -34,6 +34,14 @@ class Gaps:
         if begin < end:
             self._ends[broker_id, begin] = end
 
+    def owners(self) -> list[int]:
+        """The replicas that had some."""
+        return sorted({own for own, _begin in self._ends})
+
+    def count(self, broker_id: int) -> int:
+        """How many offsets lie in those of a replica."""
+        return sum(end - begin for (own, begin), end in self._ends.items() if own == broker_id)
+
     def first(self, broker_id: int) -> int | None:
         """Where the first one begins."""
         return min((begin for own, begin in self._ends if own == broker_id), default=None)

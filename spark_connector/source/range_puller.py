@@ -43,6 +43,11 @@ _FULL_BYTES: Final = BYTES_PER_PULL * 7 // 8
 _LEAST_PER_PULL: Final = 32
 """What a pull brings of short messages, whatever the broker."""
 _OFFSETS_PER_FILTERED_WINDOW: Final = 2048
+_NOTHING_THERE: Final = (
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
 _BUSY: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL)
 
 
@@ -224,19 +229,20 @@ class RangePuller:
             self._windows.advance(
                 window, next_offset, body if code == ResponseCode.SUCCESS else None
             )
-            suggested = answer.header.suggest_which_broker_id
-            if suggested != self._broker_id and self._may_serve(suggested) and not self._asked_for:
-                self._suggested = suggested
+            self._follow(answer.header.suggest_which_broker_id)
             return True
-        if code in (
-            ResponseCode.PULL_NOT_FOUND,
-            ResponseCode.PULL_RETRY_IMMEDIATELY,
-            ResponseCode.PULL_OFFSET_MOVED,
-        ):
+        if code in _NOTHING_THERE:
             self._nothing_at(window, offset, answer.header)
         else:
             self._refused(window, answer)
         return False
+
+    def _follow(self, suggested: int) -> None:
+        """Ask the replica that was suggested, unless this one is still to say what it has."""
+        if self._asked_for or self._gaps:
+            return
+        if suggested != self._broker_id and self._may_serve(suggested):
+            self._suggested = suggested
 
     def _is_intact_elsewhere(self, offset: int, header: PullHeader) -> bool:
         """Whether another replica may have what is damaged here; it is asked then. Raises
@@ -290,15 +296,34 @@ class RangePuller:
     # ----------------------------------------------------------------------------------------------
 
     def _look_at_gaps(self) -> None:
-        """At the end of the range: ask for what lies in the first gap once more, or as often as may
-        be worth it."""
+        """At the end of the range: each replica that had gaps tells whether it has deleted what
+        lies in them, which no other one knows. Raises ``DataLossError`` where it cannot be asked,
+        unless that is allowed."""
+        if self._gaps and self._under_way:
+            self._leave()  # answers to what was skipped tell nothing
+        for owner in self._gaps.owners():
+            if self._tells_of_gaps(owner):
+                continue
+            what = (
+                f"{self._range}: nothing came of {self._gaps.count(owner)} offsets, and the "
+                f"replica {owner} cannot be asked whether they were deleted ({self._why})"
+            )
+            if self._options.fail_on_data_loss:
+                raise DataLossError(what)
+            log.warning("%s: they are left out (failOnDataLoss=false)", what)
+
+    def _tells_of_gaps(self, owner: int) -> bool:
+        """Whether it answers, asked for what lies in its first gap once more, or as often as may be
+        worth it."""
+        has_told = False
         for attempt in range(max(1, self._options.retries)):
-            begin = self._gaps.first(self._broker_id)
+            begin = self._gaps.first(owner)
             if begin is None:
-                return
+                return True
             if attempt:
                 self._clock.sleep(self._pause_s)
                 self._pause_s *= 2
+            self._suggested = owner  # what failed before may have chosen another one
             try:
                 wire = self._connected()
                 wire.send(
@@ -307,11 +332,20 @@ class RangePuller:
                 for form, header, _body in wire.receive(self._answer_timeout_s):
                     if (answer := read_answer(form, header)) is not None:
                         self._check_gaps(answer.header)
+                        has_told |= self._tells_of_queue(answer)
             except RemotingError as error:
                 if self._wire is not None:  # its answer may still come
                     self._wire.close()
                     self._wire = None
                 self._broken(error)
+        return has_told
+
+    def _tells_of_queue(self, answer: PullAnswer) -> bool:
+        """A refusal does not say where the queue begins."""
+        if answer.code == ResponseCode.SUCCESS or answer.code in _NOTHING_THERE:
+            return True
+        self._why = str(answer.error(self._addresses.get(self._broker_id, "")))
+        return False
 
     def _check_gaps(self, header: PullHeader) -> None:
         """Raises ``DataLossError`` where what did not come was deleted, unless that is allowed."""

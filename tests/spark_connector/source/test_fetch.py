@@ -197,16 +197,17 @@ def test_a_trimmed_range_is_a_loss() -> None:
     assert read(cluster, whole(20, 80), failOnDataLoss="false") == []
 
 
-def while_files_are_deleted(slaves: str = "", answers: int = 1) -> SimCluster:
-    """Files of the log are gone, and the queue says so after some answers only: until then it goes
-    on behind them."""
-    cluster = SimCluster(slaves=frozenset(slaves))
-    queue = cluster.add(QUEUE, 0, 1000, holes=frozenset(range(40)))
+def while_files_are_deleted(slaves: str = "", answers: int = 1, **given: int) -> SimCluster:
+    """Files of the master's log are gone, and its queue says so after some answers only: until then
+    it goes on behind them. (A slave has all of them.)"""
+    cluster = SimCluster(slaves=frozenset(slaves), **given)  # type: ignore[arg-type]
+    queue, gone = cluster.add(QUEUE, 0, 1000), frozenset(range(40))
     answer = cluster.answer
 
     def answering(address: str, command: RemotingCommand) -> Frame:
-        if len(cluster.pulls) == answers:
-            queue.first = 40
+        is_master = address == "a:0"
+        queue.holes = gone if is_master else frozenset()
+        queue.first = 40 if is_master and len(cluster.pulls) >= answers else 0
         return answer(address, command)
 
     cluster.answer = answering  # type: ignore[method-assign]
@@ -217,17 +218,62 @@ def while_files_are_deleted(slaves: str = "", answers: int = 1) -> SimCluster:
     ("until", "answers", "left", "retries"),
     [(1000, 1, 40, 3), (1000, 3, 40, 3), (50, 2, 40, 3), (20, 2, 20, 3), (50, 1, 40, 0)],
 )
+@pytest.mark.parametrize(("slaves", "suggests"), [("", 0), ("a", 0), ("a", 1)])
 def test_what_is_deleted_right_now_is_a_loss(
-    until: int, answers: int, left: int, retries: int, caplog: pytest.LogCaptureFixture
+    until: int,
+    answers: int,
+    left: int,
+    retries: int,
+    slaves: str,
+    suggests: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Also where that turns out behind the last answer of the range."""
+
+    def cluster() -> SimCluster:
+        return while_files_are_deleted(slaves, answers, suggests=suggests)
+
     given = {"pullsInFlight": "1", "fetchOffset.numRetries": str(retries)}
     with pytest.raises(DataLossError, match="the oldest message that is kept is 40"):
-        read(while_files_are_deleted(answers=answers), whole(0, until), given=given)
-    cluster = while_files_are_deleted(answers=answers)
-    found = read(cluster, whole(0, until), given=given, failOnDataLoss="false")
+        read(cluster(), whole(0, until), given=given)
+    found = read(cluster(), whole(0, until), given=given, failOnDataLoss="false")
     assert found == of(*range(40, until))
     assert f"{left} offsets are left out" in caplog.text
+
+
+@pytest.mark.parametrize("breaks", [2, 3, 20, 32])
+@pytest.mark.parametrize("suggests", [0, 1])
+def test_what_is_deleted_right_now_is_a_loss_whoever_is_asked_meanwhile(
+    breaks: int, suggests: int
+) -> None:
+    cluster = while_files_are_deleted("a", answers=33, suggests=suggests, break_after=breaks)
+    with pytest.raises(DataLossError, match="the oldest message that is kept is 40"):
+        read(cluster, whole(0, 1000), pullsInFlight="1")
+    assert cluster.pulls[-1] == ("a:0", 0, 1), "who had the gap tells"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_gap_that_nobody_can_be_asked_about_is_a_loss(
+    refuses: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cluster() -> SimCluster:
+        made = while_files_are_deleted(answers=1000)
+        answer = made.answer
+
+        def answering(address: str, command: RemotingCommand) -> Frame:
+            if made.pulls and (command.ext_fields or {})["queueOffset"] == "0":
+                made.down = set() if refuses else {"a:0"}
+                made.refuse = {len(made.pulls) + 1: (ResponseCode.SYSTEM_ERROR, "why")}
+            return answer(address, command)
+
+        made.answer = answering  # type: ignore[method-assign]
+        return made
+
+    with pytest.raises(DataLossError, match="nothing came of 40 offsets, and the replica 0 cannot"):
+        read(cluster(), whole(0, 1000), pullsInFlight="1")
+    found = read(cluster(), whole(0, 1000), pullsInFlight="1", failOnDataLoss="false")
+    assert found == of(*range(40, 1000))
+    assert "nothing came of 40 offsets" in caplog.text
 
 
 def test_a_gap_is_none_where_the_messages_were_never_there() -> None:
