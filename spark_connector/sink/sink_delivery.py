@@ -105,6 +105,7 @@ class Deliverer:
             instance, options.delivery_timeout_s, options.retries, _repeated(options)
         )
         self._in_order: dict[MessageQueue, asyncio.Lock] = {}
+        self._broken: dict[MessageQueue, BaseException] = {}
 
     async def queues(
         self, topic: str, brokers: frozenset[str] = frozenset()
@@ -136,18 +137,27 @@ class Deliverer:
 
     async def deliver(self, chunk: Chunk) -> None:
         """Return when a broker has acknowledged it. What is bound to a queue goes there one after
-        the other.
+        the other, and nothing does behind a chunk that failed: that is sent again, behind it.
 
         Raises ``DeliveryTimeoutError``, or when ``retries`` are used up what failed last,
-        ``BrokerError`` for a refusal that would be the same again, ``NotSafe``, ``TooLongError``.
-        Rows of a failed chunk may be stored all the same.
+        ``BrokerError`` for a refusal that would be the same again, ``NotSafe``, ``TooLongError``,
+        and what the chunk before it did. Rows of a failed chunk may be stored all the same.
         """
+        if chunk.queue is None:
+            return await self._deliver(chunk)
+        async with self._in_order.setdefault(chunk.queue, asyncio.Lock()):
+            if (before := self._broken.get(chunk.queue)) is not None:
+                raise before
+            try:
+                await self._deliver(chunk)
+            except BaseException as error:  # also where it was cancelled
+                self._broken[chunk.queue] = error
+                raise
+
+    async def _deliver(self, chunk: Chunk) -> None:
         outgoing = await self.outgoing(chunk)
         with told_what_to_do(chunk):
-            if chunk.queue is None:
-                return await self._send(outgoing, None)
-            async with self._in_order.setdefault(chunk.queue, asyncio.Lock()):
-                await self._send(outgoing, chunk.queue)
+            await self._send(outgoing, chunk.queue)
 
     async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
         timeout_s = self._options.send_timeout_s

@@ -272,6 +272,36 @@ def test_bound_chunks_keep_their_order_when_the_first_has_to_wait() -> None:
     assert [seen.body for seen in world.seen] == [b"0", b"0", b"1", b"2"]
 
 
+def test_bound_chunks_keep_their_order_when_the_first_takes_longer_to_compress() -> None:
+    world = World(lambda *_: 0)
+    first = BOUND._replace(
+        body=memoryview(bytes(1_000_000)), rows=1, properties="UNIQ_KEY\x01x", compress=True
+    )
+    asyncio.run(_deliver_all(world, [first, BOUND]))
+    assert [seen.body for seen in world.seen][1:] == [b"items"]
+
+
+def test_nothing_overtakes_a_bound_chunk_that_was_refused() -> None:
+    """A task that is tried again sends it behind them."""
+
+    def refuse_first(seen: Seen, _number: int) -> int:
+        return ResponseCode.MESSAGE_ILLEGAL if seen.body == b"0" else 0
+
+    world = World(refuse_first)
+
+    async def deliver() -> list[BaseException | None]:
+        chunks = [BOUND._replace(body=memoryview(b"%d" % number)) for number in range(3)]
+        sent = map(world.deliverer.deliver, chunks)
+        failures = await asyncio.gather(*sent, return_exceptions=True)
+        await world.deliverer.deliver(BOUND._replace(queue=MessageQueue("T", "a", 0)))
+        return failures
+
+    first, *behind = asyncio.run(deliver())
+    assert isinstance(first, TooLongError)
+    assert behind == [first, first], "it names the chunk that was refused"
+    assert [seen.body for seen in world.seen] == [b"0", b"items"]
+
+
 async def _deliver_all(world: World, found: list[Chunk]) -> None:
     async with asyncio.TaskGroup() as group:
         for chunk in found:
