@@ -146,6 +146,17 @@ class Folder:
             self._filesystem.move(f"{self.path}/{own}", f"{self.path}/{name}")
             return True
 
+    def sync(self, name: str) -> None:
+        """A file that was written is on the disk, with its name, on a local file system; other
+        storage keeps what it has taken. Raises ``StagingError``."""
+        if not isinstance(self._filesystem, fs.LocalFileSystem):
+            return
+        path = Path(self.path) / name
+        with _told(str(path), "cannot be written"):
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+            _sync_names(path.parent)
+
     def place_of(self, name: str) -> str:
         """Of a file in it, another one of each copy, with the same times, too, and under the same
         name later. Raises ``StagingError``."""
@@ -302,10 +313,12 @@ class StagedRows:
             self._stream.write(body)
 
     def finish(self) -> Totals:
-        """All of them are there. Raises ``StagingError``."""
+        """All of them are there, also after a power failure: a batch that is decided with them
+        could not be finished otherwise. Raises ``StagingError``."""
         self._write(_Head("", None, self._totals.rows, None, 0, False), b"")
         with _told(f"{self._folder.path}/{self._name}", "cannot be written"):
             self._stream.close()
+        self._folder.sync(self._name)
         self._finished = True
         return self._totals
 

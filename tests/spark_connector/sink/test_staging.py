@@ -72,6 +72,27 @@ def test_a_decision_is_on_the_disk_with_its_name_and_those_of_its_folders(
     assert synced[: len(paths)] == [path.stat().st_ino for path in paths]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no way to sync names")
+def test_staged_rows_are_on_the_disk_when_the_task_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision that names them is: without them the batch could never be finished."""
+    synced: list[tuple[int, int]] = []
+
+    def sync(fd: int) -> None:
+        status = os.fstat(fd)
+        synced.append((status.st_ino, status.st_size))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    rows = StagedRows(folder_of(str(tmp_path)) / "q" / "7", "q", "part-0")
+    rows.put(chunk())
+    assert synced == []
+    rows.finish()
+    folder = tmp_path / "q" / "7"
+    paths = [folder / "part-0", folder, tmp_path / "q", tmp_path]
+    assert synced == [(path.stat().st_ino, path.stat().st_size) for path in paths]
+
+
 @given(some=CHUNKS)
 def test_what_is_staged_is_read_again(
     some: list[tuple[str, tuple[str, int] | None, bytes, int]],
