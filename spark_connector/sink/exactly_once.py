@@ -13,6 +13,7 @@ Rows become visible one by one while a batch is sent: see ``docs/spark.md``, Exa
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Sequence
 from typing import Final
@@ -26,7 +27,7 @@ from .manifest import Batches, Manifest, Placed, placed_chunks
 from .numbered_delivery import NotExactlyOnceError, NumberedDeliverer
 from .sink_delivery import Outbox
 from .sink_options import SinkOptions
-from .staging import ANEW, StagedTask, check_readable, folder_of
+from .staging import ANEW, StagedTask, StagingError, check_readable, folder_of
 
 __all__ = ["send_batch"]
 
@@ -52,10 +53,11 @@ def send_batch(
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
     manifest, last = batches.manifest(batch), batches.last()
-    if last is not None and options.write_id is not None:
-        _check_same_query(options.write_id, last, batch, query)
-    if manifest is not None and options.write_id is not None:
+    plan = _plan_of(options, batch, query)
+    _check_same_query(options.write_id, last, batch, query)
+    if manifest is not None:
         _check_same_write(options.write_id, manifest, tasks)
+        _check_same_plan(write_id, manifest, plan)
     if manifest is not None and batches.is_done(batch):
         if options.write_id is not None and not counted:
             _check_same_rows(options.write_id, manifest, tasks)
@@ -77,7 +79,7 @@ def send_batch(
         if manifest is None:
             check_readable(batches.folder(batch), tasks)
             manifest = sender.decided(batches.producer_id(), batch, tasks)
-            manifest.query = query
+            manifest.query, manifest.plan = query, plan
             if not batches.decide(manifest):  # somebody was faster
                 return send_batch(
                     options, write_id, batch, tasks, counted=counted, query=query, run=run
@@ -112,10 +114,12 @@ def _finish(
         )
 
 
-def _check_same_query(write_id: str, last: Manifest, batch: int, query: str | None) -> None:
+def _check_same_query(
+    write_id: str | None, last: Manifest | None, batch: int, query: str | None
+) -> None:
     """A query with a new checkpoint counts from 0 again: its first batches are not those that are
     in the topic under these numbers. Raises ``ConfigError``."""
-    if query is None or last.query is None or query == last.query:
+    if write_id is None or last is None or None in (query, last.query) or query == last.query:
         return
     theirs, ours = (
         f"of the query {each}" if each else "of no query" for each in (last.query, query)
@@ -128,11 +132,40 @@ def _check_same_query(write_id: str, last: Manifest, batch: int, query: str | No
     )
 
 
-def _check_same_write(write_id: str, manifest: Manifest, tasks: Sequence[StagedTask]) -> None:
+def _plan_of(options: SinkOptions, batch: int, query: str | None) -> str | None:
+    """What Spark writes down before it runs a batch for the first time, and does not write again
+    when it repeats it. None: nobody can tell."""
+    is_of_query = options.write_id is None or query
+    if options.checkpoint is None or not is_of_query:
+        return None
+    try:
+        offsets = (folder_of(options.checkpoint) / "offsets").read(str(batch))
+    except StagingError as error:  # with a stagingLocation it need not be within reach
+        log.info("whether batch %d was planned anew cannot be told: %s", batch, error)
+        return None
+    return None if offsets is None else hashlib.sha256(offsets).hexdigest()
+
+
+def _check_same_plan(write_id: str, manifest: Manifest, plan: str | None) -> None:
+    """Other rows under the number of a batch are no repetition, and would not be sent. Raises
+    ``NotExactlyOnceError``."""
+    if plan is None or manifest.plan is None or plan == manifest.plan:
+        return
+    raise NotExactlyOnceError(
+        f"batch {manifest.batch} of {write_id} is not the one that was begun under this number: "
+        "its checkpoint was set back, or has lost what it had last, and Spark has planned other "
+        f"rows; none of them is written, and those of the first time, {manifest.rows}, may be in "
+        f"their topics. To go on with the new plan, {ANEW}"
+    )
+
+
+def _check_same_write(
+    write_id: str | None, manifest: Manifest, tasks: Sequence[StagedTask]
+) -> None:
     """Rows for other topics than before are no repetition, and would not be sent. (What a query
     repeats, its checkpoint says.) Raises ``ConfigError``."""
     topics = _topics_of(tasks)
-    if topics and manifest.queues.keys().isdisjoint(topics):
+    if write_id is not None and topics and manifest.queues.keys().isdisjoint(topics):
         raise ConfigError(
             f"option writeId {write_id!r}, batch {manifest.batch}: that write wrote to "
             f"{', '.join(sorted(manifest.queues))}, not to {', '.join(topics)}; give each write an "

@@ -49,6 +49,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     query: str | None = None
     """In whose ``foreachBatch`` it was written, by the id that its checkpoint keeps; empty: in that
     of none. None: nobody can tell, as an earlier version could not."""
+    plan: str | None = None
+    """Which rows Spark had planned for it, as a hash. None: nobody can tell, likewise."""
 
 
 class Placed(msgspec.Struct):

@@ -47,6 +47,8 @@ class SinkOptions:
     exactly_once: bool
     staging_location: str
     """Where rows wait until one attempt of each task is chosen; empty without ``exactly_once``."""
+    checkpoint: str | None
+    """Of the query, where its option says so."""
     write_id: str | None
     """Of a batch write: the same one when it is repeated."""
     batch: int | None
@@ -61,6 +63,7 @@ def parse_sink_options(
     reader = OptionReader(options, environment)
     reader.allow(*_OF_SPARK)
     topic = reader.text("topic")
+    checkpoint = options.get("checkpointLocation") or options.get("checkpointlocation")
     exactly_once = reader.choice("guarantee", "at_least_once", _GUARANTEES) == "exactly_once"
     parsed = SinkOptions(
         connection=read_connection(reader, environment),
@@ -81,7 +84,8 @@ def parse_sink_options(
         require_send_ok=reader.boolean("requireSendOk", True),
         drop_reserved=_drop_reserved(reader),
         exactly_once=exactly_once,
-        staging_location=reader.text("stagingLocation") or _in_checkpoint(options),
+        staging_location=reader.text("stagingLocation") or _in_checkpoint(checkpoint),
+        checkpoint=checkpoint,
         write_id=reader.text("writeId"),
         batch=reader.optional_integer("batchId", lowest=0, highest=_MOST_BATCHES),
     )
@@ -90,9 +94,8 @@ def parse_sink_options(
     return parsed
 
 
-def _in_checkpoint(options: Mapping[str, str]) -> str:
+def _in_checkpoint(checkpoint: str | None) -> str:
     """The default: beside the rest of what a query remembers."""
-    checkpoint = options.get("checkpointLocation") or options.get("checkpointlocation")
     return f"{checkpoint.rstrip('/')}/rocketmq-sink" if checkpoint else ""
 
 

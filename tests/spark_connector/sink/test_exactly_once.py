@@ -270,6 +270,65 @@ def test_a_batch_before_one_that_is_done_is_refused(
     assert world.stored == [b"T0", b"U0", b"T1"]
 
 
+@pytest.mark.parametrize("is_half_sent", [False, True], ids=["done", "half sent"])
+@pytest.mark.parametrize("is_in_foreach_batch", [False, True], ids=["writeStream", "foreachBatch"])
+def test_a_batch_that_was_planned_anew_is_refused(
+    world: World, tmp_path: Path, is_half_sent: bool, is_in_foreach_batch: bool
+) -> None:
+    """The checkpoint was set back by one, or has lost its end: its rows would be nowhere."""
+    options, staging, plan = with_checkpoint(tmp_path, is_in_foreach_batch=is_in_foreach_batch)
+    plan.write_text("v1 0-2")
+    if is_half_sent:
+        world.refuses[b"T1"] = 1
+        with pytest.raises(TooLongError):
+            send_batch(options, "w", 0, [staged(staging, "T0", "T1")], query="q")
+    else:
+        assert send_batch(options, "w", 0, [staged(staging, "T0", "T1")], query="q") == 2
+    assert send_batch(options, "w", 0, [staged(staging, "T0", "T1")], query="q") == 2, "repeated"
+    plan.write_text("v1 0-4")
+    with pytest.raises(NotExactlyOnceError, match=r"batch 0 of w .* delete the folder of"):
+        send_batch(options, "w", 0, [staged(staging, "T0", "T1", "T2", "T3")], query="q")
+    assert world.stored == [b"T0", b"T1"]
+    shutil.rmtree(staging / "w")
+    again = [staged(staging, "T0", "T1", "T2", "T3")]
+    assert send_batch(options, "w", 0, again, query="q") == 4, "what the error advises"
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, "v1 0-4"), ("v1 0-4", None)])
+def test_where_the_plan_is_not_known_a_batch_is_the_one_of_its_number(
+    world: World, tmp_path: Path, before: str | None, now: str | None
+) -> None:
+    """An earlier version noted none; Spark deletes that of old batches."""
+    options, staging, plan = with_checkpoint(tmp_path)
+    for text in (before, now):
+        plan.unlink(missing_ok=True)
+        if text is not None:
+            plan.write_text(text)
+        assert send_batch(options, "w", 0, [staged(staging, "T0")]) == 1
+    assert world.stored == [b"T0"]
+
+
+def test_a_checkpoint_that_is_out_of_reach_stops_nothing(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    away = replace(options, checkpoint="dbfs:/c")
+    assert send_batch(away, "w", 0, [staged(tmp_path, "T0")]) == 1
+    assert world.stored == [b"T0"]
+
+
+def with_checkpoint(
+    folder: Path, *, is_in_foreach_batch: bool = False
+) -> tuple[SinkOptions, Path, Path]:
+    """Options of a query with a checkpoint, where it stages rows, and where Spark notes the plan
+    of batch 0."""
+    checkpoint = folder / "checkpoint"
+    (checkpoint / "offsets").mkdir(parents=True)
+    given = {"namesrv": "ns:1", "guarantee": "exactly_once", "deliveryTimeout": "10s"}
+    more = {"writeId": "w", "stagingLocation": str(folder / "s")} if is_in_foreach_batch else {}
+    options = parse_sink_options({**given, **more, "checkpointLocation": str(checkpoint)}, {})
+    return options, Path(options.staging_location), checkpoint / "offsets" / "0"
+
+
 def test_what_goes_on_from_a_copy_has_numbers_of_its_own(
     world: World, options: SinkOptions, tmp_path: Path
 ) -> None:
