@@ -9,11 +9,15 @@ from typing import Final, Protocol
 
 from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.system_clock import BlockingClock
 from ..access.offsets import Offsets
 
 __all__ = ["GroupAccess", "GroupProgress"]
 
 log: Final = logging.getLogger(__name__)
+
+_TOLD_AGAIN_S: Final = 60.0
+"""A broker may have lost what it was told: its disk, or the last seconds before it was killed."""
 
 
 class GroupAccess(Protocol):
@@ -27,13 +31,21 @@ class GroupAccess(Protocol):
 class GroupProgress:
     """Of one running query."""
 
-    def __init__(self, access: GroupAccess) -> None:
+    def __init__(self, access: GroupAccess, clock: BlockingClock) -> None:
         self._access = access
+        self._clock = clock
+        self._began_at = clock.now()
         self._published: Offsets = {}
         self._known_on: set[str] = set()
+        self._refused_on: set[str] = set()
 
     def publish(self, offsets: Offsets) -> None:
-        """Tell every broker what is new to it; ``offsets`` are all of the query."""
+        """Tell every broker what is new to it, and all of it from time to time; ``offsets`` are all
+        of the query."""
+        if self._clock.now() - self._began_at >= _TOLD_AGAIN_S:
+            self._began_at = self._clock.now()
+            self._published.clear()
+            self._known_on.clear()
         self._published = {q: at for q, at in self._published.items() if q in offsets}
         self._known_on &= {queue.broker_name for queue in offsets}
         news = {
@@ -63,10 +75,12 @@ class GroupProgress:
         try:
             self._access.register_group(broker_name)
         except BrokerError as error:
-            log.warning(
-                "the group was not made known on %s, mqadmin consumerProgress does not show it "
-                "there: %s",
-                broker_name,
-                error,
-            )
+            if broker_name not in self._refused_on:
+                self._refused_on.add(broker_name)
+                log.warning(
+                    "the group was not made known on %s, mqadmin consumerProgress does not show it "
+                    "there: %s",
+                    broker_name,
+                    error,
+                )
         self._known_on.add(broker_name)

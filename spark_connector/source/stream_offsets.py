@@ -96,7 +96,7 @@ class StreamOffsets:
         self._later = LaterQueues(access)
         interval_s = options.route_interval_ms / 1000
         self._marks = Marks(access, self._clock, self._time_ms, interval_s)
-        self._progress = GroupProgress(access) if options.commit_to_group else None
+        self._progress = GroupProgress(access, self._clock) if options.commit_to_group else None
         self._losses = Losses(options)
         self._has_looked = False
         self._triggered_at = float("-inf")

@@ -450,6 +450,15 @@ def test_progress_is_published_for_who_looks_at_lag(cluster: SimCluster, clock: 
     cluster.down.clear()
     offsets.committed({ONE: 101, TWO: 21})
     assert cluster.committed == {ONE: 101, TWO: 21}
+    cluster.committed.clear()  # a broker was killed before it wrote them down
+    cluster.registered.clear()
+    clock.sleep(59)
+    offsets.committed({ONE: 101, TWO: 21})
+    assert cluster.committed == {}
+    clock.sleep(1)
+    offsets.committed({ONE: 101, TWO: 21})
+    assert cluster.committed == {ONE: 101, TWO: 21}
+    assert cluster.registered == ["a", "b"]
 
 
 def test_the_group_is_made_known_once_where_that_is_allowed(
@@ -467,6 +476,8 @@ def test_the_group_is_made_known_once_where_that_is_allowed(
     with caplog.at_level(logging.WARNING):
         offsets = query(cluster, clock, **given)
         offsets.committed({ONE: 3})
+        offsets.committed({ONE: 4})
+        clock.sleep(60)
         offsets.committed({ONE: 4})
     assert cluster.committed[ONE] == 4
     assert len([each for each in caplog.records if "not made known" in each.getMessage()]) == 1
