@@ -22,7 +22,7 @@ from aiorocketmq.console.connection import ConsoleConnection
 from aiorocketmq.daemon.event_loop import new_event_loop
 
 HOST: Final = "127.0.0.1"
-PATIENCE_S: Final = 0.4
+PATIENCE_S: Final = 1.0
 PAGE: Final = b"x" * 4_000_000
 """More than a kernel takes for a peer that does not read."""
 LOOPS: Final = (asyncio.new_event_loop, new_event_loop)
