@@ -64,7 +64,7 @@ class LogScanner:
     def pieces(self, start: int, stop: int | None = None) -> Iterator[Records]:
         """The same, many at once. They are read, not mapped: no page faults, and a bad sector is an
         error and not the end of the process. ``stop``: a record ends there, and no further one is
-        wanted.
+        wanted; so what is damaged in front of it is in the middle, whatever lies behind.
         """
         self.end = offset = start
         held: list[Gap] = []  # the log ends there, unless something intact follows
@@ -76,10 +76,13 @@ class LogScanner:
                     if stop is not None and self.end >= stop:
                         return
                     if isinstance(found, Records):
-                        self.gaps += _joined(held, self._files.file_size)
+                        self.gaps += self._in_the_middle(held, stop)
                         held = []
                         if stop is not None:
                             found = found.first(bisect_left(found.phy_offsets, stop))
+                            if not len(found):
+                                self.end = stop
+                                return
                         self.end = found.phy_offsets[-1] + found.sizes[-1]
                         yield found
                     elif held or found.verdict.reason is not Reason.BLANK:
@@ -87,6 +90,14 @@ class LogScanner:
                     else:
                         self.end = found.end
             offset = file.end
+        if held and stop is not None:
+            self.gaps += self._in_the_middle(held, stop)
+            self.end = stop
+
+    def _in_the_middle(self, gaps: list[Gap], stop: int | None) -> list[Gap]:
+        if stop is not None:
+            gaps = [gap._replace(end=min(gap.end, stop)) for gap in gaps if gap.begin < stop]
+        return _joined(gaps, self._files.file_size)
 
 
 def _request_of(record: bytes, phy_offset: int) -> DispatchRequest:

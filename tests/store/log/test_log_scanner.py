@@ -43,3 +43,18 @@ def test_behind_damage_in_a_full_file(tmp_path: Path, damaged: int) -> None:
     finally:
         store.close()
     assert found == [offset for offset in offsets if offset != hit]
+
+
+@pytest.mark.parametrize("behind", [0, 3])
+def test_what_is_damaged_right_in_front_of_where_to_stop(tmp_path: Path, behind: int) -> None:
+    """A record ends there: nothing intact need follow to show that the log goes on so far."""
+    store = open_store(tmp_path)
+    try:
+        offsets = [put_ok(store, body=b"x" * 100).phy_offset for _ in range(5 + behind)]
+        stop = offsets[5] if behind else store.max_phy_offset
+        store._log.files.files[0].map[offsets[4] : offsets[4] + 50] = bytes(50)
+        scanner = LogScanner(store._log)
+        found = [at for records in scanner.pieces(0, stop) for at in records.phy_offsets]
+    finally:
+        store.close()
+    assert (found, scanner.damaged, scanner.end) == (offsets[:4], [(offsets[4], stop)], stop)
