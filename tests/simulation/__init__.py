@@ -24,6 +24,6 @@ What is not simulated: tables of a broker lie on a real disk, where a replaced f
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is
 written as a whole; bits are flipped at one replica of several; of the files that a start makes
 again from the log at most two are damaged at a time, and those of the index never
-(``tests/fault/test_derived_files.py``); a group's machines keep their power
-(``tests/fault/test_member_power.py``); nobody measures memory but what ports hold.
+(``tests/fault/test_derived_files.py``); of a group's machines one loses its power at a time, and
+all members have all then; nobody measures memory but what ports hold.
 """

@@ -16,7 +16,7 @@ from .disk import CALLS, SECTOR, SimulatedDisk
 from .invariants import STOPS_S
 from .journal import TOPIC
 from .machine import LOG_FOLDERS, Machine
-from .program_faults import ProgramFaults
+from .program_faults import IN_STEP_S, ProgramFaults
 from .reads import stored
 from .tables import moved_differ, tables_differ
 
@@ -24,8 +24,6 @@ VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""
 ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
 FULL_S = 5.0
-IN_STEP_S = 20.0
-"""So long somebody waits for a slave that has everything, tables too."""
 SCARCE = 0.87
 """So much of a disk is used when the oldest files go whatever their age, and messages are taken."""
 DERIVED = {"consumequeue", "queueends", "checkpoint"}

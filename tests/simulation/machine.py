@@ -55,7 +55,7 @@ class Machine:
         self.disk_trouble: Callable[[str], int | None] | None = None
         """The errno with which a call of the disk ends."""
         self.is_synced_late = False
-        """What it acknowledges need not be on its disk yet (ASYNC_FLUSH)."""
+        """What it acknowledges need not be anywhere on a disk yet (ASYNC_FLUSH)."""
         self.sync_failed = False
         """With its disk's last trouble: the system may have thrown away what it should write."""
         self.buffers: Buffers | None = None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from .habits import STEPS
 from .invariants import STOPS_S
 from .machine import Machine
 from .world import World
+
+IN_STEP_S = 20.0
+"""So long somebody waits for a copy that has everything, or for a leader."""
 
 
 class ProgramFaults:
@@ -51,11 +55,53 @@ class ProgramFaults:
 
     async def _power(self, machine: Machine, lasts: float) -> None:
         """Mostly when it matters: in front of a sync, or when a table claims something."""
-        random = self.world.random
-        if self.power and random.random() < 0.7:
-            await self._at_step(machine, lasts, (random.choice(["unsynced", "table"]),), power=True)
+        if self.power and self.world.random.random() < 0.7:
+            await self._at_step(machine, lasts, self._when_it_matters(), power=True)
         else:
             await self._kill(machine, lasts, power=self.power)
+
+    def _when_it_matters(self) -> tuple[str, ...]:
+        return (self.world.random.choice(["unsynced", "table"]),)
+
+    async def _member_power(self, machine: Machine, lasts: float) -> None:
+        """Of a group one member at a time: it has acknowledged what it forgets. The others have
+        that, and a leader by the time it is back; nobody else goes before it has it again."""
+        if not await self._in_time(lambda: self._all_have_all(machine)):
+            return
+        steps = self._when_it_matters() if self.world.random.random() < 0.7 else self.steps
+        if await self._goes_at_step(machine, steps, power=True):
+            await asyncio.sleep(lasts)
+            await self._in_time(lambda: self._others_lead(machine))
+            machine.start()
+            await self._in_time(lambda: self._all_have_all(machine))
+
+    def _others_lead(self, machine: Machine) -> bool:
+        """Who has what it forgets."""
+        master = self.world.masters().get(machine.broker_name)
+        return master is not None and master is not machine and master.is_up
+
+    def _in_a_group(self, machine: Machine) -> bool:
+        return len(self._same(machine)) > 2
+
+    def _all_have_all(self, machine: Machine) -> bool:
+        """Members of its group, of what is committed; and all of them vote."""
+        nodes = [
+            each.broker.group.node if each.broker is not None and each.broker.group else None
+            for each in self._same(machine)
+        ]
+        known = [each for each in nodes if each is not None and each.votes]
+        committed = max((each.committed_index for each in known), default=-1)
+        ends = [each.log.end_index for each in known]
+        return len(ends) == len(nodes) and min(ends) >= max(committed, 0)
+
+    async def _in_time(self, holds: Callable[[], bool]) -> bool:
+        """Whether it does within ``IN_STEP_S``."""
+        until = self.world.loop.now + IN_STEP_S
+        while not holds():
+            if self.world.loop.now > until:
+                return False
+            await asyncio.sleep(0.1)
+        return True
 
     async def _step(self, machine: Machine, lasts: float) -> None:
         """Between any two steps: right behind one that others can see, or that a disk does."""
@@ -65,15 +111,22 @@ class ProgramFaults:
     async def _at_step(
         self, machine: Machine, lasts: float, kinds: tuple[str, ...], *, power: bool
     ) -> None:
-        """Rare steps are chosen as often as those that are usual."""
+        was_up = machine.is_up
+        if await self._goes_at_step(machine, kinds, power=power):
+            if was_up:
+                await asyncio.sleep(lasts)
+            machine.start()
+
+    async def _goes_at_step(self, machine: Machine, kinds: tuple[str, ...], *, power: bool) -> bool:
+        """Whether it does within some seconds. Rare steps are chosen as often as those that are
+        usual."""
         random, reached = self.world.random, asyncio.Event()
         steps = [each for each in machine.steps if each.split()[0] in kinds]
         if not steps:
-            return
+            return False
         if random.random() < 0.7:
             steps = [random.choice(steps)]
         count = 1 + int(random.expovariate(1 / random.choice([0.5, 2, 20, 200])))
-        process = machine.process
 
         def kill() -> None:
             machine.kill(power=power)
@@ -84,10 +137,8 @@ class ProgramFaults:
             await asyncio.wait_for(reached.wait(), 5.0)
         except TimeoutError:
             machine.at_step((), 0, kill)
-            return
-        if process is not None:
-            await asyncio.sleep(lasts)
-        machine.start()
+            return False
+        return True
 
     async def _stop(self, machine: Machine, lasts: float) -> None:
         """SIGTERM."""

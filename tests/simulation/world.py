@@ -164,7 +164,9 @@ class World:
         machine, root = self.machine(name, host), self.folder / name
         told = {part: self.settings.get(part, {}) for part in ("broker", "store", "group")}
         machine.broker_name, machine.role = broker_name, (broker_id, broker_role)
-        machine.is_synced_late = flush_disk_type is FlushDiskType.ASYNC_FLUSH
+        machine.is_synced_late = (
+            flush_disk_type is FlushDiskType.ASYNC_FLUSH and "dledger_group" not in store
+        )
 
         async def main() -> None:
             broker_id, broker_role = machine.role
