@@ -1,10 +1,11 @@
 """Where a DLedger log ends after a stop of any kind (DLedgerMmapFileStore.load/recover).
 
 As the original it begins three files before the end, or further in front where an entry is not what
-its index unit says, and reads on while heads go on from each other. Unlike the original it believes
-no entry whose record is damaged, and it tells what lies behind the end: nothing that was an entry
-(a write that was cut off), or entries that are lost with what is in front of them. Who loses those
-may have acknowledged them, and must not vote before it has them again.
+its index unit says, or where less was on the disk, and reads on while heads go on from each other.
+Unlike the original it believes no entry whose record is damaged, and it tells what lies behind the
+end: nothing that was an entry (a write that was cut off), or entries that are lost with what is in
+front of them. Who loses those may have acknowledged them, and must not vote before it has them
+again.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def recover_entries(
     commit_log: CommitLog, index: EntryIndex, *, check_crc: bool = True, trusted: int = -1
 ) -> EntryRecovery:
     """Read the log, whose files are loaded, from where it may be wrong. ``trusted``: up to this
-    entry all were on the disk, and nobody else has written since: it is read from there on, if its
-    unit leads to it. Raises StoreFileError."""
+    entry all were on the disk, and nobody else has written since: it is read from there on. -1:
+    that is not known. Raises StoreFileError."""
     start = commit_log.divided
     files = [file for file in commit_log.files.files if file.start >= start]
     index.end = 0
     if not files:
         return EntryRecovery(-1, -1, -1, start)
-    recovery = _Recovery(files, index, check_crc=check_crc)
+    recovery = _Recovery(files, index, check_crc=check_crc, trusted=trusted)
     if trusted >= 0:
         recovery.go_to(trusted)
     return recovery.found()
@@ -64,11 +65,13 @@ def recover_entries(
 class _Recovery:
     """One attempt after the other, each from further in front."""
 
-    def __init__(self, files: list[MappedFile], index: EntryIndex, *, check_crc: bool) -> None:
+    def __init__(
+        self, files: list[MappedFile], index: EntryIndex, *, check_crc: bool, trusted: int
+    ) -> None:
         self._files: Final = files
         self._index: Final = index
         self._crc: Final = body_crc if check_crc else None
-        self._number = self._first_to_read()
+        self._number = self._first_to_read(trusted)
         """Of the file that is read."""
         self._walk = self._begin()
 
@@ -123,13 +126,13 @@ class _Recovery:
         # the first file may not have been read
         return self._result(*first_entry(self._files[0], self._index, self._end.index))
 
-    def _first_to_read(self) -> int:
-        """Which file, as the original."""
+    def _first_to_read(self, trusted: int) -> int:
+        """Which file: as the original, but none behind what is known to be on the disk."""
         number = max(0, len(self._files) - _FILES_READ)
         while number:
             file = self._files[number]
             head = _first_head(file)
-            if head is not None:
+            if head is not None and (trusted < 0 or head.index <= trusted):
                 place = self._index.place(head.index)
                 if place is not None and place.pos == file.start:
                     break
