@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -39,6 +40,13 @@ class BackedFile:
     @property
     def backup_path(self) -> Path:
         return backup_of(self.path)
+
+    def written_ns(self) -> int:
+        """When that was done last, since 1970; 0 when it never was. Raises OSError."""
+        for path in (self.path, self.backup_path):
+            with suppress(FileNotFoundError):
+                return path.stat().st_mtime_ns
+        return 0
 
     def load(self, decode: Callable[[str], T]) -> T | None:
         """What ``decode`` makes of the file; of the backup when the file is missing, empty or

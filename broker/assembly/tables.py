@@ -7,10 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.consumer_offsets import (
-    ConsumerOffsetTable,
     DelayOffsetTable,
     LmqConsumerOffsetTable,
 )
@@ -70,6 +71,10 @@ class Tables:
         config, folder = settings.broker, settings.store.root / "config"
         light = settings.store.enable_lmq
         self._light: Final = light
+        self._offset_files: Final = (
+            (LIGHT_OFFSETS_FILE, OFFSETS_FILE) if light else (OFFSETS_FILE, LIGHT_OFFSETS_FILE)
+        )
+        """The one that is written, and the one that was while ``enableLmq`` was the other way."""
         self._default_queues: Final = config.default_topic_queue_nums
         self._clock: Final = clock
         self.files: ConfigFiles = ConfigFiles(folder, clock)
@@ -90,9 +95,7 @@ class Tables:
         """Changes so far are safe, once this has been awaited (``TableLog.committed``)."""
         self.topics_file: ConfigFile = add(TOPICS_FILE, state.topics.record)
         self.groups_file: ConfigFile = add(GROUPS_FILE, state.groups.record)
-        self.offsets_file: ConfigFile = add(
-            LIGHT_OFFSETS_FILE if light else OFFSETS_FILE, state.offsets.record_in_slices
-        )
+        self.offsets_file: ConfigFile = add(self._offset_files[0], state.offsets.record_in_slices)
         self.delay_offsets_file: ConfigFile = add(
             DELAY_OFFSETS_FILE, self.delay_offsets.safe_record
         )
@@ -114,13 +117,21 @@ class Tables:
             state.topics.load(topics)
         if (groups := files.load(GROUPS_FILE, SubscriptionGroupTable)) is not None:
             state.groups.load(groups)
-        light_offsets = (
-            files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable) if self._light else None
-        )
-        if (offsets := light_offsets or files.load(OFFSETS_FILE, ConsumerOffsetTable)) is not None:
-            state.offsets.load(offsets)
+        self._load_offsets()
         if (delay_offsets := files.load(DELAY_OFFSETS_FILE, DelayOffsetTable)) is not None:
             self.delay_offsets.load(delay_offsets)
+
+    def _load_offsets(self) -> None:
+        """Those that were written last, which is in the other file after a switch of ``enableLmq``;
+        those of light groups are in one of the two only."""
+        newest = self.files.newest(*self._offset_files)
+        table = self.files.load(newest, LmqConsumerOffsetTable)
+        if self._light and newest == OFFSETS_FILE:
+            light = self.files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable)
+            if table is not None and light is not None:
+                table = replace(table, lmq_offset_table=light.lmq_offset_table)
+        if table is not None:
+            self.state.offsets.load(table)
 
     @property
     def services(self) -> tuple[Service, ...]:

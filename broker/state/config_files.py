@@ -177,6 +177,11 @@ class ConfigFiles:
         file = self._loaded[name] = JsonFile(self._folder / name)
         return file.load(lambda text: decode_body(record_type, text.encode()))
 
+    def newest(self, *names: str) -> str:
+        """The file that was written last; of those of one age, and where there is none, the first.
+        Blocks. Raises ``StoreFileError``."""
+        return max(names, key=lambda name: JsonFile(self._folder / name).written_ns())
+
     def is_doubtful(self, name: str) -> bool:
         """The file did not have what was saved last, or was not there at all."""
         file = self._loaded.get(name)

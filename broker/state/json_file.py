@@ -17,6 +17,10 @@ class JsonFile(BackedFile):
 
     __slots__ = ()
 
+    def written_ns(self) -> int:
+        with translated(self.path, "cannot be looked at"):
+            return super().written_ns()
+
     def load(self, decode: Callable[[str], T]) -> T | None:
         with translated(self.path, "cannot be read"):
             try:

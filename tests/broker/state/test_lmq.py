@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
-from aiorocketmq.broker.state.lmq import LightConsumerOffsets
+from aiorocketmq.broker.state.consumer_offsets import OFFSETS_FILE
+from aiorocketmq.broker.state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import LmqConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import (
@@ -127,6 +129,34 @@ def test_the_offsets_from_before_the_switch_are_kept(tmp_path: Path) -> None:
                     sim.broker.state.offsets.commit("g", "T", 0, 1)
                     sim.broker.tables.offsets_file.changed()
                     await sim.broker.tables.offsets_file.saved()
+
+    asyncio.run(main())
+
+
+def test_each_switch_goes_on_with_the_offsets_of_the_last_run(tmp_path: Path) -> None:
+    """Also the second one in the same direction, though there are two files by then; what a light
+    group has consumed only one of them knows."""
+
+    async def main() -> None:
+        for run, light in enumerate((False, True, False, True, False), 1):
+            async with (
+                asyncio.timeout(30),
+                sim_broker(tmp_path, store=config_of(tmp_path, light=light)) as sim,
+            ):
+                offsets, file = sim.broker.state.offsets, sim.broker.tables.offsets_file
+                if run == 1:
+                    for _ in range(5):
+                        await sim.connect().send("T", b"x")
+                else:
+                    assert offsets.get("g", "T", 0) == run - 1
+                if light:
+                    assert offsets.get(GROUP, LIGHT, 0) == (-1 if run == 2 else 7)
+                    offsets.commit(GROUP, LIGHT, 0, 7)
+                offsets.commit("g", "T", 0, run)
+                file.changed()
+                await file.saved()
+            written = tmp_path / "config" / (LIGHT_OFFSETS_FILE if light else OFFSETS_FILE)
+            os.utime(written, (run, run))
 
     asyncio.run(main())
 
