@@ -26,6 +26,7 @@ from .config.addresses import follow_bind_address, not_listened_on
 from .config.config import (
     ALIASES,
     IMPORTANT,
+    OF_THIS_MACHINE,
     VIP_PORT_DISTANCE,
     BrokerClientConfig,
     BrokerConfig,
@@ -64,8 +65,16 @@ async def serve(settings: Settings) -> None:
     report(settings)
     keep_memory()
     _say_what_has_no_effect(settings)
-    wanted = BrokerSettings(
-        config,
+    async with open_broker(broker_settings(settings)) as broker:
+        with pid_file("broker", broker.port, config.rocketmq_home), looked_at_once():
+            _say_ready(broker)
+            await broker.run()
+
+
+def broker_settings(settings: Settings) -> BrokerSettings:
+    """Raises ``SettingsError``."""
+    return BrokerSettings(
+        settings[BrokerConfig],
         settings[BrokerServerConfig],
         settings[BrokerClientConfig],
         settings[MessageStoreConfig],
@@ -78,11 +87,8 @@ async def serve(settings: Settings) -> None:
         config_file=Path(settings.config_file) if settings.config_file else None,
         unknown_properties={found.name: found.value for found in settings.unknown},
         kept_properties=_of_the_file(settings, SecretConfig, TlsConfig, Limits),
+        of_this_machine=settings.unsaid(OF_THIS_MACHINE),
     )
-    async with open_broker(wanted) as broker:
-        with pid_file("broker", broker.port, config.rocketmq_home), looked_at_once():
-            _say_ready(broker)
-            await broker.run()
 
 
 def _checked(secret: str) -> str:

@@ -119,6 +119,10 @@ class Settings:
             if p.source != COMMAND_LINE and p.name not in own
         }
 
+    def unsaid(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of which neither the command line nor the file says anything."""
+        return frozenset(names) - {found.name for found in self.properties}
+
     def as_properties(self) -> dict[str, str]:
         """Every property of every Record."""
         return {

@@ -13,6 +13,7 @@ from ..daemon.pid_files import rocketmq_home
 from ..remoting.protocol.wire import Record
 from ..remoting.transport.config import ServerConfig
 
+HOME = "rocketmqHome"
 SCAN_FIRST_S = 5.0
 SCAN_PERIOD_S = 10.0
 TIDY_UP_PERIOD_S = 1.0
@@ -88,6 +89,4 @@ class ClusterTestConfig(Record, frozen=True, kw_only=True):
     ] = msgspec.field(name="rocketmq.namesrv.domain.subgroup", default="nsaddr")
 
 
-_ALWAYS_BLACK_LISTED = frozenset(
-    {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
-)
+_ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "configStorePath", "kvConfigPath", HOME})

@@ -27,6 +27,7 @@ from ..remoting.transport.server import RemotingServer
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..remoting.transport.usable_memory import usable_memory
 from .config import (
+    HOME,
     KV_DUMP_FIRST_S,
     KV_DUMP_PERIOD_S,
     SCAN_FIRST_S,
@@ -196,6 +197,14 @@ def load_kv_config(path: str) -> KvConfig:
         ) from None
 
 
+def kept_in_file(settings: Settings) -> dict[str, str]:
+    """What is written when the configuration is, beside the properties of this program: others of
+    the file, and the home, where somebody has set it."""
+    home = {HOME: settings[NamesrvConfig].rocketmq_home}
+    unsaid = settings.unsaid(home)
+    return settings.file_properties_beyond(NamesrvConfig) | ({} if unsaid else home)
+
+
 async def serve(settings: Settings) -> None:
     """The name server as a process of its own."""
     config = settings[NamesrvConfig]
@@ -210,7 +219,7 @@ async def serve(settings: Settings) -> None:
         seats=Seats(allowed_connections(settings[Limits].max_connections)),
         tls=settings[TlsConfig],
         cluster_test=settings[ClusterTestConfig],
-        extra_properties=settings.file_properties_beyond(NamesrvConfig),
+        extra_properties=kept_in_file(settings),
     )
     await server.listen()
     with pid_file("namesrv", server.port, config.rocketmq_home), looked_at_once():

@@ -47,7 +47,7 @@ from ..remoting.protocol.wire import NoFields
 from ..remoting.sliced_requests import SlicedRequests
 from ..remoting.slices import Steps
 from ..remoting.transport.flow import Limits
-from .config import NamesrvConfig
+from .config import HOME, NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .lost_brokers import LostBrokers, is_of_lost_brokers
 from .registration_body import CrcError, read_registration
@@ -395,8 +395,9 @@ class ConfigProcessor:
     ``namesrv.md`` §5.10)."""
 
     def __init__(self, config: NamesrvConfig, extra: Mapping[str, str]) -> None:
-        """``extra`` are properties of the ``-c`` file that ``config`` does not have: shown (no
-        passwords) and kept."""
+        """``extra``: what the file keeps beside ``config``, properties that this does not have
+        (shown, but for passwords) and the home, where somebody has set it: the original looks for
+        files of its own there, and not in ours."""
         self._config = config
         self._extra = dict(extra)
         self._file = SavedFile(config.config_store_path, self._file_text)
@@ -444,7 +445,9 @@ class ConfigProcessor:
         return await _saved(self._file)
 
     def _file_text(self) -> str:
-        return format_properties({**record_to_properties(self._config), **self._extra})
+        own = record_to_properties(self._config)
+        del own[HOME]
+        return format_properties({**own, **self._extra})
 
 
 async def _saved(file: SavedFile) -> Reply:

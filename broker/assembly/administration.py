@@ -105,6 +105,7 @@ class Administration:
             clock,
             unknown=settings.unknown_properties,
             kept=settings.kept_properties,
+            of_this_machine=settings.of_this_machine,
             in_force={
                 "haListenPort": lambda text: (
                     str(ha_port(settings.later, settings.server.listen_port))

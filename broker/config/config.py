@@ -39,6 +39,13 @@ ALIASES: Final = {
 }
 """Spellings of older and of other versions."""
 
+OF_THIS_MACHINE: Final = frozenset(
+    {"rocketmqHome", "namesrvAddr", "brokerIP1", "brokerIP2", "brokerName", "useTLS"}
+)
+"""Properties that follow the machine, its environment or others while nobody sets them: in a file
+they would stay as they were once. ``useTLS`` follows ``tls.enable`` in the original, which is no
+property of a file there."""
+
 IMPORTANT: Final = frozenset(
     {
         "namesrvAddr",

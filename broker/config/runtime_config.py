@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -157,11 +157,13 @@ class RuntimeConfig:
         *,
         unknown: Mapping[str, str] = MappingProxyType({}),
         kept: Mapping[str, str] = MappingProxyType({}),
+        of_this_machine: Collection[str] = (),
         in_force: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
     ) -> None:
         """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even
-        handed out. ``in_force``: what a configured value comes to, for those who ask; the file
-        keeps what was configured."""
+        handed out. ``of_this_machine``: what is not written before somebody changes it.
+        ``in_force``: what a configured value comes to, for those who ask; the file keeps what was
+        configured."""
         self._records = tuple(records)
         self._fields: dict[str, tuple[Record, Field]] = {
             field.wire_name: (record, field)
@@ -170,6 +172,7 @@ class RuntimeConfig:
         }
         self._unknown = dict(unknown)
         self._kept = dict(kept)
+        self._unwritten = set(of_this_machine)
         self._in_force = in_force
         self._next_start: dict[str, str] = {}
         self._unsaved = False
@@ -223,6 +226,7 @@ class RuntimeConfig:
         async with self._lock:
             values = await self._read(text)
             changed = [each.name for each, value in values if self._set(each, value)]
+            self._unwritten.difference_update(changed)
             if changed:
                 self.data_version = self.data_version.next(self._clock.time_ms())
                 log.info("configuration changed by=%s properties=%s", source, changed)
@@ -305,8 +309,11 @@ class RuntimeConfig:
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
     async def _save(self) -> None:
+        written = self._shown() | self._kept
+        text = format_properties(
+            {name: value for name, value in written.items() if name not in self._unwritten}
+        )
         try:
-            text = format_properties(self._shown() | self._kept)
             await asyncio.to_thread(replace_file, self._path, text)
         except OSError as error:
             remark = (

@@ -43,6 +43,9 @@ class BrokerSettings(Struct):
     kept_properties: Mapping[str, str] = _NOTHING
     """Of the file: what is kept but shown to nobody (TLS, limits)."""
 
+    of_this_machine: frozenset[str] = frozenset()
+    """Of the properties that follow the machine those that nobody has set: not written."""
+
     @property
     def changes_file(self) -> Path:
         """Where changes at run time are written to."""

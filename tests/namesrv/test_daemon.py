@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.client.cluster.lost_brokers import LOST_BROKERS
-from aiorocketmq.daemon.launch import LaunchError
+from aiorocketmq.daemon.launch import LaunchError, Settings
 from aiorocketmq.daemon.persist import replace_file
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import (
+    NAMESRV,
     ExpiryScan,
     KvConfigDump,
     NameServer,
     TidyUp,
+    kept_in_file,
     load_kv_config,
 )
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
@@ -26,6 +28,7 @@ from aiorocketmq.remoting.dispatch import Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.codes import VERSION
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.java_properties import Property
 from aiorocketmq.remoting.slices import at_once
 from tests.sim import ManualClock, SimOwner, connect, turns
 
@@ -54,6 +57,13 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         scan.cancel()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("given", [[], [Property("rocketmqHome", "/home", "ns.conf")]])
+def test_the_file_keeps_the_home_that_somebody_has_set(given: list[Property]) -> None:
+    settings = Settings(NAMESRV.records, [*given, Property("mine", "1", "ns.conf")])
+    kept = {each.name: each.value for each in given}
+    assert kept_in_file(settings) == {"mine": "1", **kept}
 
 
 def test_a_clock_that_is_put_forward_makes_no_broker_silent(tmp_path: Path) -> None:

@@ -459,6 +459,8 @@ def test_a_change_is_kept_in_the_file_with_everything_else(world: World) -> None
         >= {"productEnvName": "x\ny", "mine": "1", "tls.server.keyPassword": "secret"}.items()
     )
     assert "unknownName" not in written
+    assert "rocketmqHome" not in written  # nobody has set it: it is the environment's
+    assert "rocketmqHome" in world.shown()
     assert world.change("") == Reply()
 
 

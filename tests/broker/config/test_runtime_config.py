@@ -16,9 +16,9 @@ from aiorocketmq.broker.config.runtime_config import (
     RuntimeConfig,
     check_store_config,
 )
-from aiorocketmq.broker.daemon import RECORDS
+from aiorocketmq.broker.daemon import RECORDS, broker_settings
 from aiorocketmq.broker.start_checks import check
-from aiorocketmq.daemon.launch import Settings
+from aiorocketmq.daemon.launch import COMMAND_LINE, Settings
 from aiorocketmq.remoting.errors import BrokerError, RequestError
 from aiorocketmq.remoting.file_mode import FileMode
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -61,6 +61,32 @@ def test_the_file_keeps_what_is_shown_to_nobody(tmp_path: Path) -> None:
     assert found["tls.server.keyPassword"] == "secret"
     assert "secret" not in runtime.text()
     assert runtime.data_version.counter == 1
+
+
+def test_what_only_this_machine_says_is_not_written(tmp_path: Path) -> None:
+    """Another one, or the original, would take it for what it was told: a home with other files in
+    it, plain connections though ``tls.enable`` is set."""
+    path = tmp_path / "b.conf"
+    given = [
+        Property("brokerName", "b", COMMAND_LINE),
+        Property("useTLS", "false", "b.conf line 1"),
+        Property("listenPort", "0", "b.conf line 2"),
+    ]
+    settings = broker_settings(Settings(RECORDS, given, config_file=str(path)))
+    assert settings.of_this_machine == {"rocketmqHome", "namesrvAddr", "brokerIP1", "brokerIP2"}
+
+    settings.broker.rocketmq_home = "/home"
+    runtime = RuntimeConfig(
+        (settings.broker, settings.client),
+        path,
+        ManualClock(),
+        of_this_machine=settings.of_this_machine,
+    )
+    asyncio.run(runtime.update("shortPollingTimeMills=3\nbrokerIP2=192.0.2.1", "test"))
+    found = written(path)
+    assert {"rocketmqHome", "namesrvAddr", "brokerIP1"}.isdisjoint(found)
+    assert (found["brokerName"], found["useTLS"], found["brokerIP2"]) == ("b", "false", "192.0.2.1")
+    assert "rocketmqHome=/home" in runtime.text().splitlines()
 
 
 def test_what_changes_nothing_writes_nothing(tmp_path: Path) -> None:
