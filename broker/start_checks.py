@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from ..client.errors import ConfigError
 from ..daemon.launch import LaunchError, Settings, SettingsError
 from ..remoting.errors import ConnectError
 from ..remoting.transport.address import is_host, split_address
@@ -37,6 +38,7 @@ from .config.config import (
 from .config.group_config import GroupConfig
 from .raft.group import own_port
 from .raft.member_settings import member_settings
+from .registry.address_server import url_of, wants_address_server
 from .registry.registration import name_server_addresses
 
 _FILE_NAME_LENGTH: Final = 20
@@ -75,11 +77,20 @@ def check(settings: Settings) -> None:
     for name, value in names.items():
         if not value.strip():
             raise SettingsError(f"{name} must not be empty")
+    _check_name_servers(config)
+
+
+def _check_name_servers(config: BrokerConfig) -> None:
     for address in name_server_addresses(config.namesrv_addr):
         try:
             split_address(address)
         except ConnectError as error:
             raise SettingsError(f"namesrvAddr: {error}") from None
+    if wants_address_server(config):
+        try:
+            url_of(config)
+        except ConfigError as error:
+            raise SettingsError(f"rocketmq.namesrv.domain: {error}") from None
 
 
 def _check_role(config: BrokerConfig, store: MessageStoreConfig) -> None:

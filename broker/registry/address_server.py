@@ -27,6 +27,12 @@ def wants_address_server(config: BrokerConfig) -> bool:
     return config.fetch_namesrv_addr_by_address_server and not config.namesrv_addr
 
 
+def url_of(config: BrokerConfig) -> str | None:
+    """What is asked. Raises ``ConfigError`` for a domain that is none."""
+    environment = {"ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP": config.namesrv_domain_subgroup}
+    return address_server_url(config.namesrv_domain, environment=environment)
+
+
 class BrokerAddressServer:
     """Service: asks at start and every two minutes."""
 
@@ -40,8 +46,7 @@ class BrokerAddressServer:
     ) -> None:
         """``fetch`` is an HTTP GET, called in a thread. Raises ``ConfigError`` for a domain that is
         none."""
-        environment = {"ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP": config.namesrv_domain_subgroup}
-        self._url = address_server_url(config.namesrv_domain, environment=environment)
+        self._url = url_of(config)
         self._config = config
         self._name_servers = name_servers
         self._clock = clock

@@ -321,6 +321,9 @@ REFUSED = {
     "brokerId=1": "brokerId=1 is a slave's",
     "brokerName=\u0020": "brokerName must not be empty",
     "namesrvAddr=nowhere": "namesrvAddr: ",
+    "fetchNamesrvAddrByAddressServer=true\nrocketmq.namesrv.domain=a b": (
+        "rocketmq.namesrv.domain: the address server 'a b' must be a host"
+    ),
     "messageDelayLevel=1x": "messageDelayLevel: delay level '1x'",
     "deleteWhen=25": "deleteWhen=25: expected hours",
     "mappedFileSizeCommitLog=65536": (
