@@ -11,7 +11,8 @@ Pure: bytes and positions; the files are given from outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ...remoting.protocol.record import (
@@ -43,8 +44,8 @@ class CommitLog(LogEnd):
     """
 
     __slots__ = (
-        "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset", "leaving", "spare",
-        "sync_failed", "want_allocation",
+        "_begins_at", "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset",
+        "leaving", "spare", "sync_failed", "want_allocation",
     )  # fmt: skip
 
     def __init__(self, files: MappedFileQueue, head: int = 0, divided: int = 0) -> None:
@@ -73,6 +74,8 @@ class CommitLog(LogEnd):
         self._cut_at: int | None = None
         """Where the log ends, while what lay behind is not gone: a file failed. Nothing is written
         before that is done."""
+        self._begins_at: int | None = None
+        """Where it begins, while what lay elsewhere is not gone: the same."""
 
     @property
     def max_phy_offset(self) -> int:
@@ -211,12 +214,17 @@ class CommitLog(LogEnd):
     def put_back(self, file: MappedFile, phy_offset: int, data: bytes) -> None:
         """Write bytes in the place of damaged ones of a file and sync them; for a worker thread.
         Raises StoreFileError."""
-        try:
-            is_full = file is not self._current
+        is_full = file is not self._current
+        with self._telling() if file.end > self.flushed_offset else contextlib.nullcontext():
             file.put_back(phy_offset - file.start, data, keeps_age=is_full)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Those who claim what others have written to the same file, or made in the same folder."""
+        try:
+            yield
         except SyncFailedError as error:
-            if file.end > self.flushed_offset:
-                self.sync_failed(error)
+            self.sync_failed(error)
             raise
 
     def head_at(self, phy_offset: int) -> int:
@@ -232,15 +240,17 @@ class CommitLog(LogEnd):
         self._drop_spare()  # likewise; first, for while a thread is at it that fails
         self.cuts += 1
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
-        self._current = self._cut_at = None
+        self._current, self._cut_at, self._begins_at = None, None, phy_offset
         self.files.drop_from(self.divided)
         if self.files.end != phy_offset:
             self.files.close()
             self.files.files.clear()
         self.files.new_files = True
-        self.files.sync_directory()  # or a file that went may be back, with a hole behind it
+        with self._telling():
+            self.files.sync_directory()  # or a file that went may be back, with a hole behind it
         self.flushed_offset = phy_offset
         self.divided = phy_offset if self.head else 0
+        self._begins_at = None
 
     def take_back(self, phy_offset: int) -> None:
         """What lies behind an offset goes, for good: that is synced here. Raises StoreFileError."""
@@ -326,7 +336,8 @@ class CommitLog(LogEnd):
         self.files.drop_from(phy_offset + 1)
         found = False
         if (file := self.files.find(phy_offset)) is not None:  # else it ends with a whole file
-            found = file.clear_from(phy_offset - file.start)
+            with self._telling():
+                found = file.clear_from(phy_offset - file.start)
             self._use(file, phy_offset - file.start)
             if self.position <= file.solid:
                 file.reserved = max(file.reserved, self.position)
@@ -334,6 +345,8 @@ class CommitLog(LogEnd):
         return found
 
     def _finish_cut(self) -> None:
+        if self._begins_at is not None:
+            self.begin_at(self._begins_at)
         if self._cut_at is not None:
             self.set_end(self._cut_at)
 

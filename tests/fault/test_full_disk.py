@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
+from aiorocketmq.store.log.commit_log import CommitLog
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.errors import OutOfSpaceError
+from aiorocketmq.store.model.errors import OutOfSpaceError, SyncFailedError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 
@@ -301,6 +302,29 @@ def test_a_sync_of_a_folder_that_failed_is_not_believed_later(
         asyncio.run(happens(store))
         assert faults.injected
         faults.heal()
+        assert "the disk failed" in put(store).remark
+        asyncio.run(store.sync())
+        assert store.flushed_offset == flushed
+        store.close()
+    assert (tmp_path / "abort").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, *FULL])
+@pytest.mark.parametrize("cut", [CommitLog.take_back, CommitLog.begin_at])
+def test_a_sync_that_failed_at_a_cut_of_the_log_is_not_believed_later(
+    tmp_path: Path, cut: Callable[[CommitLog, int], None], number: int
+) -> None:
+    """It is made on the loop: nobody waits for it who could tell the others."""
+    with Faults(tmp_path) as faults:
+        store = open_store(tmp_path)
+        ends = [put_ok(store, body=bytes(8000)).phy_offset for _ in range(3)]
+        asyncio.run(store.sync())
+        at = ends[1] if cut is CommitLog.take_back else store.config.mapped_file_size_commit_log
+        faults.wanted = failing(number, *SYNCING)
+        with pytest.raises(SyncFailedError):
+            cut(store._log, at)
+        faults.heal()
+        flushed = store.flushed_offset
         assert "the disk failed" in put(store).remark
         asyncio.run(store.sync())
         assert store.flushed_offset == flushed

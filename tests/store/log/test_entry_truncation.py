@@ -82,6 +82,23 @@ def test_a_log_that_begins_anew_has_nothing_left_to_cut(monkeypatch: pytest.Monk
     assert world.commit_log.max_phy_offset == FILE_SIZE
 
 
+def test_a_log_that_could_not_begin_anew_does_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or a file of the old one would stay in front of it."""
+    world = EntryWorld()
+    world.put(b"a")
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "delete", refuse)
+        with pytest.raises(StoreFileError, match="EIO"):
+            world.commit_log.begin_at(FILE_SIZE)
+        with pytest.raises(StoreFileError, match="EIO"):
+            world.commit_log.make_room(10)
+    world.commit_log.make_room(10)
+    log = world.commit_log
+    assert (log.min_phy_offset, log.max_phy_offset, log.divided) == (FILE_SIZE,) * 3
+
+
 @pytest.mark.parametrize("end", [-1, 0, 3, 10, 20, 38, 39, 50])
 def test_truncation(end: int) -> None:
     """The bytes are those of a log that never went on, and it goes on as such."""
