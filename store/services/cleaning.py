@@ -145,7 +145,7 @@ class CleaningService:
             return
         for number in range(MAX_FILES_PER_ROUND):
             if number:
-                await self._pause(self._config.delete_commit_log_files_interval)
+                await pause(self._clock, self._between_log_files_s)
             space = (
                 await self.look()
             )  # each time: files before their time only go as long as it is necessary
@@ -259,7 +259,7 @@ class CleaningService:
                 await self._delete_all_in_order(expired)
             finally:
                 queue.files.drop_deleted()
-            await self._pause(self._config.delete_consume_queue_files_interval)
+            await pause(self._clock, self._between_queues_s)
         if queue.ext is not None and (unused := queue.ext.expired(queue.first_ext_address())):
             try:
                 await self._delete_all_in_order(unused)
@@ -354,9 +354,11 @@ class CleaningService:
         cause = error.path, error.problem
         self._outages.fails(log, cause, "not deleted, tried again: %s", error)
 
-    async def _pause(self, interval_ms: int) -> None:
-        if interval_ms > 0:
-            await self._clock.sleep(interval_ms / 1000)
+    def _between_log_files_s(self) -> float:
+        return self._config.delete_commit_log_files_interval / 1000
+
+    def _between_queues_s(self) -> float:
+        return self._config.delete_consume_queue_files_interval / 1000
 
     async def _in_thread(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)

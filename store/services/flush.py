@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, pause
 from ...remoting.outages import Outages, without_figures
 from ..files import StoreFiles
 from ..index.index_files import SyncWork
@@ -239,7 +239,7 @@ class FlushService:
         config = self._config
         last = self._clock.monotonic()
         while True:
-            await self._clock.sleep(max(config.flush_interval_commit_log / 1000, _SHORTEST_SECONDS))
+            await pause(self._clock, lambda: _interval_s(config.flush_interval_commit_log))
             now, thorough = (
                 self._clock.monotonic(),
                 config.flush_commit_log_thorough_interval / 1000,
@@ -256,9 +256,7 @@ class FlushService:
         last = self._clock.monotonic()
         synced: tuple[int, ...] = ()  # where all was when queues were synced: an idle store rests
         while True:
-            await self._clock.sleep(
-                max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS)
-            )
+            await pause(self._clock, lambda: _interval_s(config.flush_interval_consume_queue))
             now, thorough = (
                 self._clock.monotonic(),
                 config.flush_consume_queue_thorough_interval / 1000,
@@ -453,6 +451,10 @@ class FlushService:
         self._checkpoint.safe_phy_offset = target
         self._checkpoint.save()
         self._ends.save(ends, self._checkpoint, self._config.consume_queue_file_size, index.ranges)
+
+
+def _interval_s(configured_ms: int) -> float:
+    return max(configured_ms / 1000, _SHORTEST_SECONDS)
 
 
 def _log_broken(error: StoreError) -> None:

@@ -46,6 +46,25 @@ def test_old_files_go_in_the_hour_of_delete_when(tmp_path: Path) -> None:
     world.store.close()
 
 
+def test_a_shorter_time_between_two_files_counts_before_the_old_one_is_over(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, delete_when=ANY_HOUR, delete_commit_log_files_interval=3_600_000)
+
+    async def run() -> None:
+        cleaning = asyncio.create_task(world.store.cleaning.clean())
+        while len(world.log_files()) == 12 or not world.clock._sleepers:
+            await asyncio.sleep(0.001)
+        world.config.delete_commit_log_files_interval = 0
+        assert len(world.log_files()) == 11
+        world.clock.advance(5.0)
+        await asyncio.wait_for(cleaning, 30)
+
+    asyncio.run(run())
+    world.check(5)
+    world.store.close()
+
+
 def test_at_another_hour_nothing_goes(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.clean()

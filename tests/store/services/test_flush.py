@@ -42,6 +42,30 @@ def test_many_bytes_are_synced_after_the_interval_few_after_the_long_one(tmp_pat
     running.store.close()
 
 
+@pytest.mark.parametrize("name", ["flush_interval_commit_log", "flush_interval_consume_queue"])
+def test_a_shorter_interval_counts_before_the_old_one_is_over(tmp_path: Path, name: str) -> None:
+    running = Running(
+        tmp_path,
+        flush_commit_log_least_pages=0,
+        flush_consume_queue_least_pages=0,
+        flush_interval_commit_log=3_600_000,
+        flush_interval_consume_queue=3_600_000,
+    )
+    what = "commitlog/" if name == "flush_interval_commit_log" else "consumequeue/"
+
+    async def script() -> None:
+        put_ok(running.store)
+        running.clock.advance(1.0)
+        await running.settle()
+        setattr(running.store.config, name, 1000)
+        assert what not in running.disk.synced
+        running.clock.advance(5.0)
+        await running.until(lambda: what in running.disk.synced)
+
+    running.run(script)
+    running.store.close()
+
+
 def test_the_first_sync_of_many_new_queues_looks_at_few_of_them_in_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
