@@ -44,8 +44,8 @@ class CommitLog(LogEnd):
     """
 
     __slots__ = (
-        "_begins_at", "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset",
-        "leaving", "spare", "sync_failed", "want_allocation",
+        "_begins_at", "_current", "_cut_at", "_mending", "cuts", "divided", "files",
+        "flushed_offset", "leaving", "spare", "sync_failed", "want_allocation",
     )  # fmt: skip
 
     def __init__(self, files: MappedFileQueue, head: int = 0, divided: int = 0) -> None:
@@ -74,6 +74,8 @@ class CommitLog(LogEnd):
         self._cut_at: int | None = None
         """Where the log ends, while what lay behind is not gone: a file failed. Nothing is written
         before that is done."""
+        self._mending: Final = files.disk.new_lock()
+        """Of two who mend a file at once the second would take for its age when the first wrote."""
         self._begins_at: int | None = None
         """Where it begins, while what lay elsewhere is not gone: the same."""
 
@@ -215,7 +217,8 @@ class CommitLog(LogEnd):
         """Write bytes in the place of damaged ones of a file and sync them; for a worker thread.
         Raises StoreFileError."""
         is_full = file is not self._current
-        with self._telling() if file.end > self.flushed_offset else contextlib.nullcontext():
+        telling = self._telling() if file.end > self.flushed_offset else contextlib.nullcontext()
+        with self._mending, telling:
             file.put_back(phy_offset - file.start, data, keeps_age=is_full)
 
     @contextlib.contextmanager

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.errors import StoreFileError, SyncFailedError
 from aiorocketmq.store.model.status import PutStatus
 
@@ -29,6 +34,63 @@ def test_a_record_whose_body_cannot_be_read_is_put_back(tmp_path: Path) -> None:
     store.put_record_back(place.phy_offset, record)
     assert disk.bad == {}
     assert file.read_unmapped(place.phy_offset, place.size) == record
+    store.close()
+
+
+class TwoMenders(PosixDisk):
+    """While one syncs what he has mended another one comes, and ends after him."""
+
+    def __init__(self, other: Callable[[], None]) -> None:
+        self.other = threading.Thread(target=other)
+        self.came, self.first_is_done = threading.Event(), threading.Event()
+        self.mending = False
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        if self.mending and threading.current_thread() is not self.other:
+            self.other.start()
+            assert self.came.wait(30)
+        elif self.mending:
+            assert self.first_is_done.wait(30)
+
+    def times(self, fd: int) -> tuple[int, int]:
+        times = super().times(fd)
+        if threading.current_thread() is self.other:
+            self.came.set()
+        return times
+
+    def new_lock(self) -> Any:
+        disk, lock = self, threading.Lock()
+
+        class Asked:
+            def __enter__(self) -> None:
+                if not lock.acquire(blocking=False):
+                    disk.came.set()
+                    lock.acquire()
+
+            def __exit__(self, *_: object) -> None:
+                lock.release()
+
+        return Asked()
+
+
+def test_a_full_file_keeps_its_age_where_two_mend_it_at_once(tmp_path: Path) -> None:
+    """The one that came second saw what the first had written."""
+    disk = TwoMenders(lambda: store._log.put_back(file, second.phy_offset, b"2" * second.size))
+    store = open_store(tmp_path, disk, mapped_file_size_commit_log=1 << 16)
+    first, second = put_ok(store), put_ok(store)
+    while len(store._log.files.files) < 2:
+        put_ok(store, body=bytes(1000))
+    assert store.flush.save()
+    file = store._log.files.files[0]
+    os.utime(file.path, (1, 1))
+    disk.mending = True
+    store._log.put_back(file, first.phy_offset, b"1" * first.size)
+    disk.first_is_done.set()
+    disk.other.join()
+    disk.mending = False
+    assert file.read(0, second.phy_offset + second.size) == b"1" * first.size + b"2" * second.size
+    assert file.path.stat().st_mtime == 1
     store.close()
 
 
