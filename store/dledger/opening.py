@@ -53,10 +53,7 @@ class MemberOpening:
         if not raft.files.has_checksums:
             raft.log.index.checksums.begin_at(0)
         self._entries = recover_entries(
-            log_,
-            raft.log.index,
-            check_crc=self._config.check_crc_on_recover,
-            trusted=raft.files.trusted_index(clean=clean),
+            log_, raft.log.index, trusted=raft.files.trusted_index(clean=clean)
         )
 
     def recovery(self, *parts: Any, **options: Any) -> Recovery:
@@ -106,8 +103,7 @@ class MemberOpening:
     def _may_be_torn(self) -> bool:
         """Where no checksum of the last entry is known: no CRC of the format covers the properties
         at the end of a record. Where a stop has cut it there it looks whole; kept, it would be
-        another one than that of the same number elsewhere. With ``checkCRCOnRecover=false`` nobody
-        has looked at its body either."""
+        another one than that of the same number elsewhere."""
         log_ = self._raft.log
         known = log_.index.checksums.of(log_.end_index) is not None
         if log_.end_index <= log_.begin_index or known:

@@ -46,17 +46,20 @@ class EntryRecovery(NamedTuple):
 
 
 def recover_entries(
-    commit_log: CommitLog, index: EntryIndex, *, check_crc: bool = True, trusted: int = -1
+    commit_log: CommitLog, index: EntryIndex, *, trusted: int = -1
 ) -> EntryRecovery:
     """Read the log, whose files are loaded, from where it may be wrong. ``trusted``: up to this
     entry all were on the disk, and nobody else has written since: it is read from there on. -1:
-    that is not known. Raises StoreFileError."""
+    that is not known.
+
+    Bodies are looked at whatever ``checkCRCOnRecover`` says: it is little, and what a power failure
+    has torn would be sent, and counted. Raises StoreFileError."""
     start = commit_log.divided
     files = [file for file in commit_log.files.files if file.start >= start]
     index.end = 0
     if not files:
         return EntryRecovery(-1, -1, -1, start)
-    recovery = _Recovery(files, index, check_crc=check_crc, trusted=trusted)
+    recovery = _Recovery(files, index, trusted)
     if trusted >= 0:
         recovery.go_to(trusted)
     return recovery.found()
@@ -65,12 +68,9 @@ def recover_entries(
 class _Recovery:
     """One attempt after the other, each from further in front."""
 
-    def __init__(
-        self, files: list[MappedFile], index: EntryIndex, *, check_crc: bool, trusted: int
-    ) -> None:
+    def __init__(self, files: list[MappedFile], index: EntryIndex, trusted: int) -> None:
         self._files: Final = files
         self._index: Final = index
-        self._crc: Final = body_crc if check_crc else None
         self._number = self._first_to_read(trusted)
         """Of the file that is read."""
         self._walk = self._begin()
@@ -84,7 +84,7 @@ class _Recovery:
         self._gap: Gap | None = None
         head = _first_head(file) if self._number else None
         after = None if head is None else EntryEnd(head.index - 1, head.term)
-        return LogWalk(crc=self._crc, after=after)
+        return LogWalk(crc=body_crc, after=after)
 
     def go_to(self, trusted: int) -> None:
         """Begin with an entry, where that is less to read."""
@@ -159,7 +159,7 @@ class _Recovery:
         place = records.phy_offsets[0] - records.at[0]
         first = ENTRY_HEAD.unpack_from(records.data, at)[2]
         known = self._index.checksums
-        if self._crc and (wrong := known.wrong(records.data, at, end, first, place)):
+        if wrong := known.wrong(records.data, at, end, first, place):
             self._end_at(records, wrong[0])
             if not wrong[0]:
                 return

@@ -79,10 +79,10 @@ def test_a_write_that_was_cut_off(tmp_path: Path) -> None:
     same_again(tmp_path, source, target)
 
 
-def without_a_checksum(root: Path, target: MessageStore) -> tuple[Path, int]:
-    """It is killed, and none of its last entry, 199, is known, as of one that was just written.
-    Where that is: a file, and how far from its begin."""
-    position = raft_of(target).log.position_of(199)
+def without_a_checksum(root: Path, target: MessageStore, entry: int = 199) -> tuple[Path, int]:
+    """It is killed, and none of its last entries is known, as of those that were just written.
+    Where that one is: a file, and how far from its begin."""
+    position = raft_of(target).log.position_of(entry)
     crash(target)
     shutil.rmtree(root / "b" / "dledger-n1" / "checksums")
     last = data_files(root / "b", "n1")[-1]
@@ -91,13 +91,29 @@ def without_a_checksum(root: Path, target: MessageStore) -> tuple[Path, int]:
 
 @pytest.mark.parametrize("check_crc", [True, False])
 def test_a_body_that_was_cut_off_goes(tmp_path: Path, check_crc: bool) -> None:
-    """Who does not look at bodies when it starts looks at the last one."""
+    """A member that looks at no bodies when it starts looks at those of entries."""
     source, target = pair(tmp_path)
     last, at = without_a_checksum(tmp_path, target)
     change(last, at + 48 + 88)
     target = open_member(tmp_path / "b", "n1", check_crc_on_recover=check_crc)
     raft = raft_of(target)
-    assert (raft.log.end_index, raft.files.votes) == (198, check_crc)
+    assert (raft.log.end_index, raft.files.votes) == (198, True)
+    same_again(tmp_path, source, target)
+
+
+@pytest.mark.parametrize("whole", [0, 2])
+def test_bodies_that_were_cut_off_go_and_so_does_what_lies_behind(
+    tmp_path: Path, whole: int
+) -> None:
+    """The power fails, and sectors are lost: another one than the last, too."""
+    source, target = pair(tmp_path)
+    ends = [raft_of(target).log.position_of(number) for number in (198 - whole, 199)]
+    last, at = without_a_checksum(tmp_path, target, 198 - whole)
+    for position in ends:
+        change(last, at + position - ends[0] + 48 + 88)
+    target = open_member(tmp_path / "b", "n1", check_crc_on_recover=False)
+    raft = raft_of(target)
+    assert (raft.log.end_index, raft.files.votes) == (197 - whole, not whole)
     same_again(tmp_path, source, target)
 
 

@@ -227,15 +227,6 @@ def test_leftovers_of_the_original_are_no_damage() -> None:
     assert again.data() == cut.killed().data()
 
 
-def test_without_the_crc() -> None:
-    from aiorocketmq.store.log.entry_recovery import recover_entries
-
-    world, entries = full()
-    file_of(world.disk, entries[38].pos)[entries[38].pos % FILE_SIZE + 48 + 88] ^= 1
-    found = recover_entries(world.commit_log, world.index, check_crc=False)
-    assert (found.end_index, found.damaged) == (39, False)
-
-
 @pytest.mark.parametrize("number", [40, 0x2FFFF, 2**62, -5])
 def test_a_wrong_number_in_the_oldest_file_empties_no_log(number: int) -> None:
     """That file is not read at a start; a log that began behind its end would count as empty, and
