@@ -98,4 +98,4 @@ def made(columns: tuple[str, ...], size: int, count: int) -> pa.RecordBatch:
         ))
         for number in range(count)
     ]  # fmt: skip
-    return decode_records(b"".join(records), columns, DecodeOptions(broker_name="broker-a"))
+    return next(decode_records(b"".join(records), columns, DecodeOptions(broker_name="broker-a")))

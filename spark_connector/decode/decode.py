@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ...remoting.protocol.message.message_id import format_host, offset_message_id
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from .arrow_arrays import from_numbers, from_texts
-from .decode_slow import DecodeError, DecodeOptions, Row, read_rows, rows_to_batch, unpack_body
+from .decode_slow import DecodeError, DecodeOptions, Row, read_rows, rows_to_batches, unpack_body
 from .property_pieces import Properties
 from .record_arrays import Array, RecordArrays, find_in_stretches, find_records, gather
 from .schema import arrow_schema
@@ -45,9 +45,10 @@ def decode_records(
     options: DecodeOptions,
     stretches: tuple[list[int], list[int]] | None = None,
     offsets: Sequence[tuple[int, int]] | None = None,
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
     """The records that lie one after the other in ``buffer`` as the columns asked for, in the order
-    of ``arrow_schema``.
+    of ``arrow_schema``: one batch, which may have no rows, or several where compressed bodies
+    become longer than ``most_bytes`` of the options.
 
     ``stretches``, begins and ends: they only lie in these, one stretch after the other.
     ``offsets``: queue offsets, from one to before another, that each stretch is wanted for. (A
@@ -58,27 +59,36 @@ def decode_records(
     """
     view = memoryview(buffer)
     if stretches is None:
-        return decode_found(view, find_records(view, check_crc=options.check_crc), columns, options)
+        records = find_records(view, check_crc=options.check_crc)
+        yield from decode_found(view, records, columns, options)
+        return
     records = find_in_stretches(view, *stretches, check_crc=options.check_crc)
     if records is None or _has_batches(records):
         view = memoryview(
             b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)])
         )
         if offsets is not None:  # where a record is damaged, another one may be a batch
-            rows = list(_rows_between(view, stretches, offsets, options))
-            return rows_to_batch(rows, tuple(columns), options.properties)
-    return decode_found(view, records, columns, options)
+            rows = _rows_between(view, stretches, offsets, options)
+            yield from rows_to_batches(rows, tuple(columns), options)
+            return
+    yield from decode_found(view, records, columns, options)
 
 
 def decode_found(
     view: memoryview, records: RecordArrays | None, columns: Sequence[str], options: DecodeOptions
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
     """The same, of records that have been found already in ``view``: all of them, with their CRCs
     if these are to be checked; ``None``: something is wrong with one of them.
     """
     if records is None or _has_batches(records):
-        return rows_to_batch(list(read_rows(view, options)), tuple(columns), options.properties)
-    return _Columns(_first_of_each(_wanted(records, options), options), options).batch(columns)
+        yield from rows_to_batches(read_rows(view, options), tuple(columns), options)
+        return
+    records = _first_of_each(_wanted(records, options), options)
+    if options.decompress and "body" in columns and (records.sys_flag & _COMPRESSED).any():
+        for some, bodies in _unpacked(records, options.most_bytes):
+            yield _Columns(some, options, bodies).batch(columns)
+    else:
+        yield _Columns(records, options).batch(columns)
 
 
 def _has_batches(records: RecordArrays) -> bool:
@@ -158,9 +168,13 @@ def _first_seen(ids: list[str | None], seen: set[str]) -> Array:
 class _Columns:
     """Makes the columns of some records."""
 
-    def __init__(self, records: RecordArrays, options: DecodeOptions) -> None:
+    def __init__(
+        self, records: RecordArrays, options: DecodeOptions, unpacked: pa.Array | None = None
+    ) -> None:
+        """``unpacked``: the bodies of those that are compressed, unless they stay as they are."""
         self._records: Final = records
         self._options: Final = options
+        self._unpacked: Final = unpacked
         self._with_maps = False
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
@@ -222,16 +236,15 @@ class _Columns:
 
     def body(self) -> pa.Array:
         records = self._records
-        packed = records.sys_flag & _COMPRESSED != 0
-        if not self._options.decompress or not packed.any():
+        if self._unpacked is None:
             return gather(records.octets, records.body_at, records.body_end, pa.binary())
-        unpacked = _unpack(records.select(packed))
+        packed = records.sys_flag & _COMPRESSED != 0
         if packed.all():
-            return unpacked
+            return self._unpacked
         plain = records.select(~packed)
         stored = gather(plain.octets, plain.body_at, plain.body_end, pa.binary())
         order = np.where(packed, len(plain) + np.cumsum(packed) - 1, np.cumsum(~packed) - 1)
-        return pa.concat_arrays([stored, unpacked]).take(from_numbers(order))
+        return pa.concat_arrays([stored, self._unpacked]).take(from_numbers(order))
 
     def host(self, born: bool) -> pa.Array:
         """Hosts as text: there are few different ones."""
@@ -265,21 +278,39 @@ class _Columns:
         )
 
 
-def _unpack(records: RecordArrays) -> pa.Array:
-    """The bodies of records that are all compressed."""
-    view = memoryview(records.octets)
+def _unpacked(records: RecordArrays, most_bytes: int) -> Iterator[tuple[RecordArrays, pa.Array]]:
+    """Some of the records at a time, and the bodies of those among them that are compressed: a few
+    kilobytes may become many megabytes, and nobody knows before."""
+    packed = np.flatnonzero(records.sys_flag & _COMPRESSED)
+    sizes = records.ends - records.starts
+    sizes[packed] -= (records.body_end - records.body_at)[packed]
+    ends = np.cumsum(sizes)  # of the records one after the other, without compressed bodies
+    chosen = records.select(packed)
     rows = zip(
-        records.body_at.tolist(),
-        records.body_end.tolist(),
-        records.sys_flag.tolist(),
-        records.starts.tolist(),
-        records.queue_offset.tolist(),
+        packed.tolist(),
+        (ends - sizes)[packed].tolist(),
+        ends[packed].tolist(),
+        chosen.body_at.tolist(),
+        chosen.body_end.tolist(),
+        chosen.sys_flag.tolist(),
+        chosen.starts.tolist(),
+        chosen.queue_offset.tolist(),
         strict=True,
     )
-    return pa.array(
-        [unpack_body(view[at:end], flag, start, offset) for at, end, flag, start, offset in rows],
-        pa.binary(),
-    )
+    view, bodies = memoryview(records.octets), list[bytes]()
+    first = begin = longer = 0  # longer: by all bodies so far
+    for row, before, behind, at, end, flag, start, offset in rows:
+        body = unpack_body(view[at:end], flag, start, offset)
+        if row > first and behind + longer + len(body) - begin > most_bytes:
+            yield records.select(slice(first, row)), pa.array(bodies, pa.binary())
+            first, begin, bodies = row, before + longer, []
+        bodies.append(body)
+        longer += len(body)
+        if behind + longer - begin > most_bytes:  # on its own
+            yield records.select(slice(first, row + 1)), pa.array(bodies, pa.binary())
+            first, begin, bodies = row + 1, behind + longer, []
+    if first < len(records):
+        yield records.select(slice(first, None)), pa.array(bodies, pa.binary())
 
 
 _MAKERS: Final[dict[str, Callable[[_Columns], Any]]] = {

@@ -24,7 +24,7 @@ from ...remoting.protocol.message.compression import (
 from ...remoting.protocol.message.message_id import format_host, offset_message_id
 from ...remoting.protocol.message.properties import decode_properties
 from ...remoting.protocol.message.sys_flag import MessageSysFlag, compression_type
-from ...remoting.protocol.record import NoRecord, body_crc, head_struct
+from ...remoting.protocol.record import MIN_RECORD_SIZE, NoRecord, body_crc, head_struct
 from ...remoting.protocol.record.batch import BatchError, decode_batch
 from ...remoting.protocol.record.layout import RecordHead
 from ...remoting.protocol.record.verdict import Parts, take_apart
@@ -32,7 +32,15 @@ from ..access.errors import DamagedMessageError
 from .property_columns import PropertyColumns
 from .schema import SOURCE_COLUMNS, arrow_schema
 
-__all__ = ["DecodeError", "DecodeOptions", "Row", "read_rows", "rows_to_batch", "unpack_body"]
+__all__ = [
+    "DecodeError",
+    "DecodeOptions",
+    "Row",
+    "read_rows",
+    "rows_to_batch",
+    "rows_to_batches",
+    "unpack_body",
+]
 
 log: Final = logging.getLogger(__name__)
 
@@ -79,6 +87,9 @@ class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     drop_ids: set[str] | None = None
     """Messages with one of these ids are left out; the ids that were met are added."""
     drop_ids_property: str = "SPARK_DEDUP_ID"
+    most_bytes: int = 8 << 20
+    """A batch ends before its records would be longer, with their bodies decompressed; a longer one
+    is a batch of its own. As ``arrowBatchBytes`` is."""
     properties: PropertyColumns = NO_PROPERTY_COLUMNS
     """Which columns are single properties; takes note of what is no value of their types."""
 
@@ -242,6 +253,29 @@ def _rows_of_batch(row: Row, at: int) -> list[Row]:
             )
         )
     return rows
+
+
+def rows_to_batches(
+    rows: Iterator[Row], columns: tuple[str, ...], options: DecodeOptions
+) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of the rows, so many at a time as ``most_bytes`` says; at least one batch,
+    without rows where there are none. Raises as ``rows_to_batch``, and what ``rows`` does."""
+    held: list[Row] = []
+    size = 0
+    for row in rows:
+        own = _size_of(row)
+        if held and size + own > options.most_bytes:
+            yield rows_to_batch(held, columns, options.properties)
+            held, size = [], 0
+        held.append(row)
+        size += own
+    yield rows_to_batch(held, columns, options.properties)
+
+
+def _size_of(row: Row) -> int:
+    """About that of a record with this row: a batch inside of one may become any number of them."""
+    texts = sum(len(name) + len(value) + 2 for name, value in row.properties.items())
+    return MIN_RECORD_SIZE + len(row.body) + texts
 
 
 def rows_to_batch(

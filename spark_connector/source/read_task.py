@@ -42,15 +42,16 @@ def read_ranges(
         decompress=options.decompress,
         keep_tags=keep_tags if options.tags != "*" else None,
         drop_ids=set() if options.drop_spark_duplicates else None,
+        most_bytes=options.arrow_batch_bytes,
         properties=own,
     )
     try:
         for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
             of_broker = decoding(broker_name=piece.broker_name)
             edges = piece.begins, piece.ends
-            batch = decode_records(piece.buffer, columns, of_broker, edges, piece.offsets)
-            if batch.num_rows:
-                yield _bare(batch, columns, options.connection.namespace)
+            for batch in decode_records(piece.buffer, columns, of_broker, edges, piece.offsets):
+                if batch.num_rows:
+                    yield _bare(batch, columns, options.connection.namespace)
     finally:  # also of a task that is cut short
         own.tell()
 

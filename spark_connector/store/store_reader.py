@@ -30,6 +30,7 @@ def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
         fail_on_damage=options.fail_on_damage,
         decompress=options.decompress,
         keep_tags=options.tags,
+        most_bytes=options.arrow_batch_bytes,
         properties=own,
     )
     try:
@@ -55,18 +56,19 @@ def _batches(
     )
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    for (
-        view,
-        records,
-    ) in pieces:  # few of each may be wanted: Spark takes large batches more cheaply
-        batch = decode_found(view, records, options.columns, decoding)
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= options.arrow_batch_rows or size >= options.arrow_batch_bytes:
+    batches = (
+        batch
+        for view, records in pieces
+        for batch in decode_found(view, records, options.columns, decoding)
+        if batch.num_rows
+    )
+    for batch in batches:  # few of a piece may be wanted: Spark takes large ones more cheaply
+        full = rows >= options.arrow_batch_rows or size + batch.nbytes > options.arrow_batch_bytes
+        if held and full:
             yield _united(held)
             held, rows, size = [], 0, 0
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
     if held:
         yield _united(held)
 

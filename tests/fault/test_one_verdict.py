@@ -202,5 +202,5 @@ def test_spark_reads_a_topic(damaged: Damaged) -> None:
     )
 
     with pytest.raises(DecodeError, match=PROBLEM) as error:
-        decode_records(damaged.log, ["body"], DecodeOptions(broker_name="b", check_crc=True))
+        list(decode_records(damaged.log, ["body"], DecodeOptions(broker_name="b", check_crc=True)))
     assert error.value.position == damaged.begin

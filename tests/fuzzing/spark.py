@@ -109,13 +109,15 @@ def _options(data: bytes) -> tuple[dict[str, Any], bytes]:
         "keep_tags": frozenset({"TagA"}) if chosen & 16 else None,
         "drop_ids": set() if chosen & 32 else None,
         "until_offset": 5 if chosen & 64 else None,
+        "most_bytes": 200 if chosen & 128 else 8 << 20,
         "properties": PropertyColumns(_PROPERTIES),
     }, data[1:]
 
 
 def _columns(data: bytes) -> object:
     options, rest = _options(data)
-    return _plain(decode_records(rest, _COLUMNS, DecodeOptions(**options)))
+    batches = decode_records(rest, _COLUMNS, DecodeOptions(**options))
+    return _plain(pa.concat_batches(list(batches)))
 
 
 def _rows(data: bytes) -> object:
@@ -343,7 +345,7 @@ PARSERS: Final = (
         (
             _S + "decode/decode.py: decode_records",
             _S + "decode/decode.py: decode_found",
-            _S + "decode/decode.py: _unpack",
+            _S + "decode/decode.py: _unpacked",
             _S + "decode/arrow_arrays.py: from_texts",
             _S + "decode/property_columns.py: read_text",
             "remoting/protocol/record/scan.py: scan_stretches",

@@ -49,7 +49,7 @@ from aiorocketmq.spark_connector.decode.decode import DecodeOptions, decode_reco
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 records = bytes.fromhex(sys.argv[1])
 options = DecodeOptions(broker_name="b", check_crc=True)
-batch = decode_records(records, tuple(SOURCE_COLUMNS), options)
+(batch,) = decode_records(records, tuple(SOURCE_COLUMNS), options)
 print(batch.num_rows, "pandas" in sys.modules)
 """
 

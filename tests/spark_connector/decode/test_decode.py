@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
 pytest.importorskip("numpy", reason="the extra [spark] is not installed")
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
@@ -25,6 +25,7 @@ from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS, arrow_sche
 from tests.golden_files import golden_lines
 from tests.stored import iter_records
 
+from ..decoded import decoded
 from ..stored_records import Stored, compressed, joined, properties
 
 ALL = tuple(SOURCE_COLUMNS)
@@ -155,7 +156,7 @@ def one_by_one(data: bytes, chosen: dict[str, Any]) -> Any:
 def at_once(data: bytes, chosen: dict[str, Any]) -> Any:
     chosen = with_own_ids(chosen)
     try:
-        batch = decode_records(data, ALL, DecodeOptions(broker_name="b", **chosen))
+        batch = decoded(data, ALL, DecodeOptions(broker_name="b", **chosen))
     except (DecodeError, DamagedMessageError) as error:
         return "broken", getattr(error, "position", None), str(error)
     batch.validate(full=True)
@@ -201,12 +202,60 @@ def test_damaged_records_are_reported_with_the_same_position(
     assert at_once(damaged, chosen) == one_by_one(damaged, chosen)
 
 
+@given(sequences, options(), st.integers(0, 600))
+def test_several_batches_have_the_rows_of_one(
+    records: list[Stored], chosen: dict[str, Any], most: int
+) -> None:
+    data, expected = joined(*records), one_by_one(joined(*records), chosen)
+    assume(expected[0] != "broken")
+    for edges in (None, ([0], [len(data)])):
+        own = with_own_ids(chosen)
+        batches = list(
+            decode_records(data, ALL, DecodeOptions(broker_name="b", most_bytes=most, **own), edges)
+        )
+        for batch in batches:
+            batch.validate(full=True)
+            assert batch.num_rows or len(batches) == 1
+        assert (plain(pa.concat_batches(batches)), own["drop_ids"]) == expected
+
+
+def test_bodies_that_become_long_are_several_batches() -> None:
+    """A batch ends before it is too long, and what is too long by itself is one."""
+    sizes = [100, 100_000, 300_000, 10, 300_000, 900_000, 20, 800_000, 100_000, 30]
+    records = []
+    for number, size in enumerate(sizes):
+        body, flag = compressed(bytes(size), 0) if size >= 100_000 else (bytes(size), 0)
+        records.append(Stored(body=body, sys_flag=flag, queue_offset=number))
+    options = DecodeOptions(broker_name="b", most_bytes=800_000)
+    for columns in (("queueOffset", "body"), ("body", "queueOffset", "sysFlag", "tags")):
+        found = list(decode_records(joined(*records), columns, options))
+        assert [batch.column("queueOffset").to_pylist() for batch in found] == [
+            [0, 1, 2, 3, 4], [5], [6], [7], [8, 9]
+        ]  # fmt: skip
+        bodies = [body for batch in found for body in batch.column("body").to_pylist()]
+        assert bodies == [bytes(size) for size in sizes]
+    assert len(list(decode_records(joined(*records), ("queueOffset",), options))) == 1
+    stored = DecodeOptions(broker_name="b", most_bytes=800_000, decompress=False)
+    assert len(list(decode_records(joined(*records), ("body",), stored))) == 1
+
+
+def test_messages_of_one_record_are_several_batches() -> None:
+    items = [BatchItem(0, bytes(1000), b"")] * 1000
+    body, flag = compressed(encode_batch(items), 0)
+    data = joined(Stored(body=body, sys_flag=flag | INNER_BATCH, queue_offset=5), Stored())
+    options = DecodeOptions(broker_name="b", most_bytes=100_000)
+    found = list(decode_records(data, ("queueOffset", "body"), options))
+    assert max(batch.num_rows for batch in found) < 100
+    offsets = [row for batch in found for row in batch.column("queueOffset").to_pylist()]
+    assert offsets == [*range(5, 1005), 0]
+
+
 def rows_of(*records: Stored, **chosen: Any) -> list[dict[str, Any]]:
     """Rows that were decoded at once: the loop is out of reach."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decode, "read_rows", None)
         return plain(
-            decode_records(joined(*records), ALL, DecodeOptions(broker_name="broker-a", **chosen))
+            decoded(joined(*records), ALL, DecodeOptions(broker_name="broker-a", **chosen))
         )
 
 
@@ -336,10 +385,10 @@ def test_a_decompressed_body_has_a_limit() -> None:
 def test_a_short_body_is_unpacked_in_little_memory(kind: int) -> None:
     body, flag = compressed(b"x" * 500, kind)
     data = joined(Stored(body=body, sys_flag=flag))
-    decode_records(data, ("body",), DecodeOptions(broker_name="b"))
+    decoded(data, ("body",), DecodeOptions(broker_name="b"))
     tracemalloc.start()
     try:
-        batch = decode_records(data, ("body",), DecodeOptions(broker_name="b"))
+        batch = decoded(data, ("body",), DecodeOptions(broker_name="b"))
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
@@ -355,7 +404,7 @@ def test_a_batch_inside_of_a_record_becomes_its_messages() -> None:
         Stored(body=encode_batch(items), sys_flag=INNER_BATCH, queue_offset=10),
         Stored(queue_offset=14),
     )
-    batch = decode_records(
+    batch = decoded(
         data,
         ("queueOffset", "body", "tags", "flag"),
         DecodeOptions(broker_name="b", from_offset=11, until_offset=14),
@@ -390,7 +439,7 @@ def test_what_is_left_out() -> None:
 
 
 def test_no_records_make_a_batch_without_rows() -> None:
-    batch = decode_records(b"", ALL, DecodeOptions(broker_name="b"))
+    batch = decoded(b"", ALL, DecodeOptions(broker_name="b"))
     assert batch.num_rows == 0
     assert batch.schema == arrow_schema(ALL)
 
@@ -405,24 +454,19 @@ def damaged_in_the_middle() -> bytes:
 
 def test_a_body_with_another_crc_is_no_row() -> None:
     data = damaged_in_the_middle()
-    assert (
-        decode_records(data, ("body",), DecodeOptions(broker_name="b", check_crc=False)).num_rows
-        == 3
-    )
+    assert decoded(data, ("body",), DecodeOptions(broker_name="b", check_crc=False)).num_rows == 3
     with pytest.raises(
         DamagedMessageError,
         match=r"other, queue b/3, offset 9.*CRC.*mqstore repair.*failOnDamage=false",
     ):
-        decode_records(data, ("body",), DecodeOptions(broker_name="b", check_crc=True))
+        decoded(data, ("body",), DecodeOptions(broker_name="b", check_crc=True))
     with pytest.raises(DamagedMessageError, match="offset 9"):
-        decode_records(
-            data, ("body",), DecodeOptions(broker_name="b", check_crc=True), ([0], [len(data)])
-        )
+        decoded(data, ("body",), DecodeOptions(broker_name="b", check_crc=True), ([0], [len(data)]))
 
 
 def test_it_is_left_out_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
     data = damaged_in_the_middle()
-    batch = decode_records(
+    batch = decoded(
         data,
         ("queueOffset", "body"),
         DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False),
@@ -432,7 +476,7 @@ def test_it_is_left_out_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -
 
 
 def test_only_rows_that_are_wanted_are_checked() -> None:
-    batch = decode_records(
+    batch = decoded(
         damaged_in_the_middle(),
         ("body",),
         DecodeOptions(broker_name="b", check_crc=True, keep_topic="orders".__eq__),
@@ -445,7 +489,7 @@ def test_a_damaged_row_takes_no_dedup_id_with_it() -> None:
     data = bytearray(joined(good, good))
     data[data.index(b"hello")] ^= 1
     seen: set[str] = set()
-    batch = decode_records(
+    batch = decoded(
         data,
         ("body",),
         DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False, drop_ids=seen),
@@ -462,8 +506,8 @@ def test_a_damaged_batch_of_messages_is_one_damaged_message() -> None:
     )
     data[data.index(b"abc")] ^= 1
     with pytest.raises(DamagedMessageError, match="offset 0"):
-        decode_records(data, ("body",), DecodeOptions(broker_name="b", check_crc=True))
-    batch = decode_records(
+        decoded(data, ("body",), DecodeOptions(broker_name="b", check_crc=True))
+    batch = decoded(
         data, ("body",), DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False)
     )
     assert batch.to_pydict() == {"body": [b"hello"]}
@@ -479,14 +523,14 @@ def test_a_damaged_record_beside_batches_doubles_none_of_their_messages(
     bad[bad.index(b"damaged")] ^= 1
     data = batch + batch + bad
     edges = [0, len(batch)], [len(batch), len(data)]
-    decoded = decode_records(
+    batch_of_all = decoded(
         data,
         ("queueOffset",),
         DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False),
         edges,
         [(4, 6), (6, 10)],
     )
-    assert decoded.to_pydict() == {"queueOffset": [4, 5, 6, 7]}
+    assert batch_of_all.to_pydict() == {"queueOffset": [4, 5, 6, 7]}
     assert "offset 8" in caplog.text
 
 
@@ -494,7 +538,7 @@ def test_the_position_of_what_is_no_record_counts_all_stretches() -> None:
     good, bad = Stored().encode(), bytes(100)
     edges = [0, len(good)], [len(good), len(good) + len(bad)]
     with pytest.raises(DecodeError) as raised:
-        decode_records(good + bad, ALL, DecodeOptions(broker_name="b"), edges, [(0, 1), (1, 2)])
+        decoded(good + bad, ALL, DecodeOptions(broker_name="b"), edges, [(0, 1), (1, 2)])
     assert raised.value.position == len(good)
 
 
@@ -508,9 +552,7 @@ def test_a_damaged_batch_is_told_of_where_one_of_its_messages_may_be_wanted(
     )
     data[data.index(b"abc")] ^= 1
     with pytest.raises(DamagedMessageError, match="offset 4"):
-        decode_records(
-            bytes(data), ("body",), DecodeOptions(broker_name="b", check_crc=True, **chosen)
-        )
+        decoded(bytes(data), ("body",), DecodeOptions(broker_name="b", check_crc=True, **chosen))
 
 
 def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fits() -> None:
@@ -521,7 +563,7 @@ def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fit
     record[80] = 3
     record[84:88] = (-8).to_bytes(4, "big", signed=True)
     with pytest.raises(DecodeError, match="body is said to be -8"):
-        decode_records(bytes(record), ALL, DecodeOptions(broker_name="b"))
+        decoded(bytes(record), ALL, DecodeOptions(broker_name="b"))
 
 
 def test_pull_answers_of_the_original() -> None:
@@ -534,7 +576,7 @@ def test_pull_answers_of_the_original() -> None:
     assert len(answers) > 10
     data = b"".join(bytes.fromhex(frame["hex"])[-frame["bodyLen"] :] for frame in answers)
     assert find_records(data) is not None
-    rows = plain(decode_records(data, ALL, DecodeOptions(broker_name="broker-g")))
+    rows = plain(decoded(data, ALL, DecodeOptions(broker_name="broker-g")))
     messages = list(iter_records(data, broker_name="broker-g"))
     assert len(rows) == len(messages)
     for row, message in zip(rows, messages, strict=True):

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.spark_connector.decode import decode
-from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
+from aiorocketmq.spark_connector.decode.decode import DecodeError
 from aiorocketmq.spark_connector.decode.decode_slow import DecodeOptions, read_rows, rows_to_batch
 from aiorocketmq.spark_connector.decode.record_arrays import find_in_stretches, find_records
 
+from ..decoded import decoded
 from ..stored_records import Stored, joined
 
 COLUMNS = ("msgId", "keys", "tags", "body", "queueOffset")
@@ -44,7 +45,7 @@ def one_by_one(data: bytes) -> Any:
 def in_stretches(buffer: bytes, stretches: list[tuple[int, int]]) -> Any:
     begins, ends = ([edge[side] for edge in stretches] for side in (0, 1))
     try:
-        batch = decode_records(buffer, COLUMNS, DecodeOptions(broker_name="b"), (begins, ends))
+        batch = decoded(buffer, COLUMNS, DecodeOptions(broker_name="b"), (begins, ends))
     except DecodeError as error:
         return str(error)
     batch.validate(full=True)
@@ -79,9 +80,7 @@ def test_records_of_few_layouts_are_the_same_as_one_by_one(data: st.DataObject) 
         for number, text in enumerate(chosen)
     ]
     whole = joined(*records)
-    assert decode_records(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(
-        whole
-    )
+    assert decoded(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(whole)
 
 
 SAME_SIZE = [
@@ -107,9 +106,7 @@ def test_strings_of_one_size_that_are_not_built_alike(
         for number in range(300)
     ]
     whole = joined(*records)
-    assert decode_records(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(
-        whole
-    )
+    assert decoded(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(whole)
 
 
 @settings(max_examples=60)

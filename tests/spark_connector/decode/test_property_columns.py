@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message.properties import decode_properties
-from aiorocketmq.spark_connector.decode.decode import decode_records
 from aiorocketmq.spark_connector.decode.decode_slow import DecodeOptions, read_rows, rows_to_batch
 from aiorocketmq.spark_connector.decode.property_columns import (
     PropertyColumns,
@@ -27,6 +26,7 @@ from aiorocketmq.spark_connector.decode.property_columns import (
 )
 from aiorocketmq.spark_connector.decode.schema import ARROW_TYPES, PROPERTY_TYPES
 
+from ..decoded import decoded
 from ..stored_records import Stored, joined, properties
 
 KINDS = sorted(set(PROPERTY_TYPES.values()))
@@ -128,7 +128,7 @@ def test_a_value_that_is_none_is_null_and_said_once(caplog: pytest.LogCaptureFix
     options = DecodeOptions(broker_name="b", properties=own)
     columns = ("queueOffset", "amount", "a")
     for _ in range(2):
-        batch = decode_records(records("5", "many", None, "few"), columns, options)
+        batch = decoded(records("5", "many", None, "few"), columns, options)
         assert batch.to_pydict() == {
             "queueOffset": [10, 11, 12, 13],
             "amount": [5, None, None, None],
@@ -146,7 +146,7 @@ def test_a_value_that_is_none_is_null_and_said_once(caplog: pytest.LogCaptureFix
 def test_a_value_that_is_none_fails_where_that_is_wanted() -> None:
     data = records("5", "many")
     ways: list[Callable[[DecodeOptions], object]] = [
-        lambda options: decode_records(data, ("amount",), options),
+        lambda options: decoded(data, ("amount",), options),
         lambda options: rows_to_batch(
             list(read_rows(data, options)), ("amount",), options.properties
         ),
@@ -182,7 +182,7 @@ def test_columns_are_what_the_map_says(
     )
     maps = [decode_properties(string.encode()) for string in strings] * times
     options = DecodeOptions(broker_name="b", properties=PropertyColumns(types))
-    batch = decode_records(data, columns, options)
+    batch = decoded(data, columns, options)
     by_one = rows_to_batch(list(read_rows(data, options)), columns, options.properties)
     assert batch.schema == by_one.schema
     for name in types.keys() & set(columns):

@@ -21,12 +21,13 @@ from aiorocketmq.spark_connector.access.errors import (
     RangeTimeoutError,
 )
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
-from aiorocketmq.spark_connector.decode.decode import DecodeOptions, decode_records
+from aiorocketmq.spark_connector.decode.decode import DecodeOptions
 from aiorocketmq.spark_connector.source.fetch import RangeReader
 from aiorocketmq.spark_connector.source.planner import QueueRange
 from aiorocketmq.spark_connector.source.pull_windows import Brought
 from tests.stored import decode_messages
 
+from ..decoded import decoded
 from ..simulated_cluster import SimClock, SimCluster
 
 QUEUE = MessageQueue("t", "a", 0)
@@ -105,7 +106,7 @@ def rows(cluster: SimCluster, *ranges: QueueRange, **given: str) -> list[int]:
     found: list[int] = []
     for piece in RangeReader(ranges, HINTS, parsed, cluster):
         edges, options_ = (piece.begins, piece.ends), DecodeOptions(broker_name="a")
-        batch = decode_records(piece.buffer, ["queueOffset"], options_, edges, piece.offsets)
+        batch = decoded(piece.buffer, ["queueOffset"], options_, edges, piece.offsets)
         found += batch.column(0).to_pylist()
     return found
 

@@ -30,7 +30,7 @@ from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from tests.golden_files import golden_lines, unpack_golden
 
 from ..store_folders import WrittenStore
-from ..stored_records import Stored, properties
+from ..stored_records import Stored, compressed, properties
 
 BOTH = pytest.mark.parametrize("by", ["file", "queue"])
 
@@ -95,6 +95,24 @@ def test_records_that_are_longer_than_a_batch(by: str, size: str, tmp_path: Path
     arrowBatchRows="2")] == [
         10, 5000, 900, 1100, 30_000, 1
     ]  # fmt: skip
+
+
+@BOTH
+def test_bodies_that_become_long_are_several_batches(by: str, tmp_path: Path) -> None:
+    """``arrowBatchBytes`` goes by bodies as they are, not by what they are compressed to."""
+    body, flag = compressed(bytes(1 << 20), 0)
+    records = [Stored(body=body, sys_flag=flag) for _ in range(12)]
+    store = WrittenStore(tmp_path / "store", records, file_size=1 << 20)
+    parsed = parse_store_options(
+        {"path": str(store.root), "columns": "queueOffset,body", "partitionBy": by,
+         "arrowBatchBytes": "4m"}
+    )  # fmt: skip
+    found = [batch for part in plan(parsed) for batch in read_part(part, parsed)]
+    rows = [row for batch in found for row in batch.column("queueOffset").to_pylist()]
+    assert (rows, max(batch.num_rows for batch in found)) == (list(range(12)), 3)
+    assert {value for batch in found for value in batch.column("body").to_pylist()} == {
+        bytes(1 << 20)
+    }
 
 
 def test_records_that_only_rocketmq_5_writes(tmp_path: Path) -> None:
