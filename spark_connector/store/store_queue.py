@@ -88,8 +88,8 @@ def _report(queue: FileSequence, suspect: _Suspect, fail: bool) -> None:
 
 
 def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iterator[_Units]:
-    """The units of a part, in blocks that lead to so many records and bytes as one batch is to
-    have."""
+    """The units of a part, in blocks that lead to so many records, and for which so many bytes are
+    read, as one batch is to have."""
     number = max(part.first, -(-queue.start // CQ_UNIT_SIZE))  # a broker deletes from the front
     while number < part.end:
         data = _read(queue, number, min(options.arrow_batch_rows, part.end - number))
@@ -101,10 +101,18 @@ def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iter
         offsets, sizes = units["phy_offset"].astype(np.int64), units["size"].astype(np.int64)
         wanted = _wanted(offsets, sizes, part)
         numbers, offsets, sizes = numbers[wanted], offsets[wanted], sizes[wanted]
-        batches = np.cumsum(np.maximum(sizes, 0)) // options.arrow_batch_bytes
+        batches = np.cumsum(_read_for(offsets, sizes)) // options.arrow_batch_bytes
         for some in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(batches)) + 1):
             if len(some):
                 yield _Units(numbers[some], offsets[some], sizes[some])
+
+
+def _read_for(offsets: Array, sizes: Array) -> Array:
+    """How many bytes of the log are read for each unit, with those that lie in front of it."""
+    read = np.maximum(sizes, 0)
+    gaps = offsets[1:] - (offsets[:-1] + sizes[:-1])
+    read[1:] += np.where((gaps > 0) & (gaps <= _NEAR), gaps, 0)
+    return read
 
 
 def _wanted(offsets: Array, sizes: Array, part: QueuePart) -> Array:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,12 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.spark_connector.access.errors import DamagedMessageError
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.store.store_options import parse_store_options
-from aiorocketmq.spark_connector.store.store_parts import LogFilePart, StoreDamageError, plan
+from aiorocketmq.spark_connector.store.store_parts import (
+    LogFilePart,
+    QueuePart,
+    StoreDamageError,
+    plan,
+)
 from aiorocketmq.spark_connector.store.store_reader import read_part
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from tests.golden_files import golden_lines, unpack_golden
@@ -113,6 +119,24 @@ def test_bodies_that_become_long_are_several_batches(by: str, tmp_path: Path) ->
     assert {value for batch in found for value in batch.column("body").to_pylist()} == {
         bytes(1 << 20)
     }
+
+
+def test_what_lies_between_records_of_a_queue_counts_as_read(tmp_path: Path) -> None:
+    """Short records of one queue between long ones of another."""
+    records = [Stored(queue_id=n % 2, body=bytes(30_000 * (n % 2) + 10)) for n in range(400)]
+    store = WrittenStore(tmp_path / "store", records, file_size=8 << 20, queue_file_units=400)
+    parsed = parse_store_options(
+        {"path": str(store.root), "columns": "queueOffset", "partitionBy": "queue",
+         "arrowBatchBytes": "256k"}
+    )  # fmt: skip
+    part = next(part for part in plan(parsed) if isinstance(part, QueuePart) and not part.queue_id)
+    tracemalloc.start()
+    try:
+        (batch,) = read_part(part, parsed)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert batch.column("queueOffset").to_pylist() == list(range(200))
 
 
 def test_records_that_only_rocketmq_5_writes(tmp_path: Path) -> None:
