@@ -136,16 +136,20 @@ class OptionReader:
             )
         return int(match[1]) * _MS[match[2]]
 
-    def size_bytes(self, name: str, default: str, *, lowest: int = 1) -> int:
+    def size_bytes(
+        self, name: str, default: str, *, lowest: int = 1, highest: int | None = None
+    ) -> int:
         """``8m``, ``64k``; a bare number is bytes."""
         text = self.text(name) or default
         match = _SIZE.fullmatch(text.lower())
-        if match is None or int(match[1]) * _BYTES[match[2]] < lowest:
+        size = -1 if match is None else int(match[1]) * _BYTES[match[2]]
+        if size < lowest or (highest is not None and size > highest):
+            most = "" if highest is None else f" and at most {highest}"
             raise ConfigError(
-                f"option {name} must be a size such as 64k or 8m, at least {lowest} bytes, not "
-                f"{text!r}"
+                f"option {name} must be a size such as 64k or 8m, at least {lowest}{most} bytes, "
+                f"not {text!r}"
             )
-        return int(match[1]) * _BYTES[match[2]]
+        return size
 
     def secret(self, name: str) -> str | None:
         """The value itself, the text of the file ``<name>File``, or of the variable that

@@ -27,6 +27,7 @@ __all__ = [
     "PositionKind",
     "SourceOptions",
     "parse_source_options",
+    "read_arrow_bytes",
 ]
 
 DEFAULT_GROUP: Final = "spark-rocketmq-source"
@@ -36,6 +37,9 @@ _GROUP_NAMES: Final = ("consumerGroup", "rocketmq.group")
 PROPERTY_MODES: Final = ("permissive", "failfast")
 """What becomes of a property that is no value of its column's type: null, or the query fails."""
 MOST_PER_PULL: Final = 4096
+_MOST_ARROW_BYTES: Final = 512 << 20
+"""A column of Arrow ends at 2 GiB; a batch may be twice as long as ``arrowBatchBytes``, and texts
+of addresses are longer than what is stored of them."""
 
 
 # --- where to begin and to end
@@ -194,7 +198,7 @@ def parse_source_options(
         pull_max_bytes=reader.size_bytes("pullMaxBytes", "32m", lowest=1 << 16),
         pulls_in_flight=reader.integer("pullsInFlight", 16, highest=256),
         arrow_batch_rows=reader.integer("arrowBatchRows", 16_384),
-        arrow_batch_bytes=reader.size_bytes("arrowBatchBytes", "8m", lowest=1 << 10),
+        arrow_batch_bytes=read_arrow_bytes(reader),
         include_properties=reader.boolean("includeProperties", False),
         columns=reader.text("columns"),
         property_columns=reader.text("propertyColumns"),
@@ -207,6 +211,11 @@ def parse_source_options(
     reader.finish()
     _check(parsed, group_named=reader.text(*_GROUP_NAMES) is not None)
     return _in_one_task(parsed, streaming) if parsed.drop_spark_duplicates else parsed
+
+
+def read_arrow_bytes(reader: OptionReader) -> int:
+    """``arrowBatchBytes``. Raises ``ConfigError``."""
+    return reader.size_bytes("arrowBatchBytes", "8m", lowest=1 << 10, highest=_MOST_ARROW_BYTES)
 
 
 def _in_one_task(options: SourceOptions, streaming: bool) -> SourceOptions:

@@ -14,7 +14,7 @@ from ...client.errors import ConfigError
 from ...store.inspect import StoreDirectory
 from ...store.model.errors import StoreFileError
 from ..access.option_reader import OptionReader
-from ..access.options import PROPERTY_MODES
+from ..access.options import PROPERTY_MODES, read_arrow_bytes
 from ..decode.schema import chosen_columns, property_types
 
 __all__ = ["StoreOptions", "StorePlace", "parse_store_options"]
@@ -105,7 +105,7 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
         decompress=reader.boolean("decompress", True),
         max_records_per_partition=most,
         arrow_batch_rows=reader.integer("arrowBatchRows", 16_384),
-        arrow_batch_bytes=reader.size_bytes("arrowBatchBytes", "8m", lowest=1 << 10),
+        arrow_batch_bytes=read_arrow_bytes(reader),
     )
     reader.finish()
     return parsed

@@ -60,6 +60,12 @@ def test_bad_values_are_named(method: str, text: str, said: str) -> None:
         getattr(reader(a=text), method)("a", "1" if method.endswith(("ms", "bytes")) else 1)
 
 
+def test_a_size_may_have_an_end() -> None:
+    assert reader(a="8m").size_bytes("a", "1", highest=8 << 20) == 8 << 20
+    with pytest.raises(ConfigError, match="at least 1 and at most 8388608 bytes, not '9m'"):
+        reader(a="9m").size_bytes("a", "1", highest=8 << 20)
+
+
 def test_an_unknown_name_is_refused_with_those_that_are_near() -> None:
     options = reader(maxOfsetsPerTrigger="5")
     options.optional_integer("maxOffsetsPerTrigger")

@@ -104,6 +104,7 @@ def test_name_servers_may_come_from_the_environment() -> None:
             {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
             "is above maxOffsetsPerTrigger",
         ),
+        ({"arrowBatchBytes": "513m"}, "arrowBatchBytes must be a size .* at most 536870912 bytes"),
         ({"rocketmq.accessKey": "k"}, "both of the options"),
         ({"rocketmq.securityToken": "t"}, "securityToken belongs to"),
         ({"rocketmq.securityToken": "t", "rocketmq.keyFile": "/k"}, "securityToken belongs to"),

@@ -510,6 +510,7 @@ def test_members_of_groups_of_the_original(by: str, name: str, tmp_path: Path) -
         ({"path": "STORE", "brokerName": "a,b"}, "as many brokers"),
         ({"path": "STORE", "columns": "value"}, "option columns"),
         ({"path": "STORE", "failOnDammage": "true"}, "did you mean failOnDamage"),
+        ({"path": "STORE", "arrowBatchBytes": "1g"}, "arrowBatchBytes .* at most 536870912 bytes"),
         ({"paths": "{"}, "JSON list"),
     ],
 )
