@@ -177,11 +177,13 @@ class Deliverer:
             return Outgoing(
                 topic, RequestCode.SEND_BATCH_MESSAGE, chunk.body, _BATCH_PROPERTIES, ""
             )
-        body, sys_flag = bytes(chunk.body), 0
         if chunk.compress:
             kind = MessageSysFlag.COMPRESSION_ZLIB
-            body = await asyncio.to_thread(compress_body, body, kind, _COMPRESS_LEVEL)
+            # In a thread, and not copied before: that would hold the loop up for long bodies.
+            body = await asyncio.to_thread(compress_body, chunk.body, kind, _COMPRESS_LEVEL)
             sys_flag = MessageSysFlag.COMPRESSED | kind
+        else:
+            body, sys_flag = bytes(chunk.body), 0
         code = RequestCode.SEND_MESSAGE_V2
         return Outgoing(topic, code, body, chunk.properties, "", chunk.flag, sys_flag)
 

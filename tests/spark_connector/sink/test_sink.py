@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
@@ -157,6 +158,19 @@ def test_a_long_body_goes_compressed() -> None:
     assert seen.header.sys_flag == MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB
     assert len(seen.body) < 1000
     assert decompress_body(seen.body, seen.header.sys_flag) == b"c" * 9000
+
+
+def test_a_long_body_is_not_copied_before_it_is_compressed() -> None:
+    """A copy of 64 MiB takes the loop of all tasks 36 ms."""
+    world, body = World(lambda *_: 0), memoryview(bytes(16 << 20))
+    chunk = Chunk("T", None, body, 1, "UNIQ_KEY\x01x", compress=True)
+    asyncio.run(world.deliverer.deliver(chunk))  # imports what it needs
+    tracemalloc.start()
+    try:
+        asyncio.run(world.deliverer.deliver(chunk))
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_another_broker_takes_what_is_for_any_queue() -> None:
