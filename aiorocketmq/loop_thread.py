@@ -100,25 +100,20 @@ class LoopThread:
             coroutine.close()
             raise
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run on the loop and wait for the result; an interrupted wait cancels the coroutine.
-        Raises as ``check_caller``."""
-        return self.finish(self.begin(coroutine))
-
-    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Call[T]:
-        """Run on the loop; ``finish`` waits for it. Raises as ``check_caller``."""
+    def run(
+        self, coroutine: Coroutine[Any, Any, T], take_back: Callable[[T], object] | None = None
+    ) -> T:
+        """Run on the loop and wait for the result; an interrupted wait cancels the coroutine, or
+        has ``take_back`` called on the loop with the result that it has already. Raises as
+        ``check_caller``."""
         self._check(coroutine)
         call = Call(coroutine)
         self._loop.call_soon_threadsafe(call.begin)
-        return call
-
-    def finish(self, call: Call[T]) -> T:
-        """Its result; an interrupted wait cancels it."""
         try:
             call.wait()
         finally:
             if not call.waited:  # it was interrupted
-                self._loop.call_soon_threadsafe(call.cancel)
+                self._loop.call_soon_threadsafe(call.cancel, take_back)
         return call.result()
 
     def run_until_signal(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -167,10 +162,13 @@ class Call(Generic[T]):
         self._task = asyncio.get_running_loop().create_task(self._coroutine)
         self._task.add_done_callback(self._end)
 
-    def cancel(self) -> None:
-        """On the loop, after ``begin``."""
-        if self._task is not None:
-            self._task.cancel()
+    def cancel(self, take_back: Callable[[T], object] | None = None) -> None:
+        """On the loop, after ``begin``. ``take_back``: see ``LoopThread.run``."""
+        task = self._task
+        if task is None or task.cancel() or task.cancelled() or task.exception() is not None:
+            return
+        if take_back is not None:
+            take_back(task.result())
 
     def wait(self) -> None:
         """In any thread, until it has ended; once more after a wait that was interrupted."""
@@ -190,11 +188,6 @@ class Call(Generic[T]):
         if self._task.cancelled():
             raise concurrent.futures.CancelledError
         return self._task.result()
-
-    def has_result(self) -> bool:
-        """After the end: it was not cancelled, and has not failed."""
-        task = self._task
-        return task is not None and not task.cancelled() and task.exception() is None
 
 
 if hasattr(os, "register_at_fork"):

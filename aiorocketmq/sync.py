@@ -45,7 +45,7 @@ from .client.producer.transaction import (
 )
 from .client.usage_errors import number, queue_problem
 from .direct_sends import DirectSends
-from .loop_thread import Call, Facade, LoopThread, awaited, called
+from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
 from .remoting.protocol.message.message import Message
 from .remoting.protocol.message.message_queue import MessageQueue
@@ -286,10 +286,6 @@ class PullConsumer(Facade):
 
     def __init__(self, group: str, *topics: str, **options: Unpack[PullConsumerOptions]) -> None:
         super().__init__(lambda: AsyncPullConsumer(group, *topics, **options))
-        self._interrupted: Call[list[MessageExt]] | None = None
-        """The wait for it was, by a handler of a signal that raises: it may have taken messages."""
-        self._left: list[MessageExt] = []
-        """What it had taken, which nobody has had yet."""
 
     subscribe: Final = called(AsyncPullConsumer.subscribe)
     unsubscribe: Final = called(AsyncPullConsumer.unsubscribe)
@@ -309,12 +305,12 @@ class PullConsumer(Facade):
 
     def poll(self, timeout: float = 5.0, max_messages: int = 32) -> list[MessageExt]:
         """As that of the asyncio client."""
-        return self._fetch(lambda: self._client.poll(timeout, max_messages), max_messages)
+        return self._fetch(lambda: self._client.poll(timeout, max_messages))
 
     def __iter__(self) -> Iterator[MessageExt]:
         """Messages without end. One counts as done when the next one is asked for."""
         messages: AsyncIterator[MessageExt] = aiter(self._client)
-        while found := self._fetch(lambda: _next(messages), 1):
+        while found := self._fetch(lambda: _next(messages)):
             yield found[0]
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
@@ -323,35 +319,17 @@ class PullConsumer(Facade):
         if offsets is None:
             current_program().let_go(self)
 
-    def _fetch(
-        self, ask: Callable[[], Coroutine[Any, Any, list[MessageExt]]], most: int
-    ) -> list[MessageExt]:
+    def _fetch(self, ask: Callable[[], Coroutine[Any, Any, list[MessageExt]]]) -> list[MessageExt]:
         self._ask()
-        messages = self._left_over(most) or self._wait_for(self._loop.begin(ask()))
+        messages = self._loop.run(ask(), self._client.take_back)
         if messages:
             current_program().take(self)
         return messages
 
-    def _left_over(self, most: int) -> list[MessageExt]:
-        if (call := self._interrupted) is not None:
-            call.wait()
-            self._interrupted = None
-            if call.has_result():
-                self._left += call.result()
-        messages, self._left = self._left[:most], self._left[most:]
-        return messages
-
-    def _wait_for(self, call: Call[list[MessageExt]]) -> list[MessageExt]:
-        try:
-            return self._loop.finish(call)
-        finally:
-            if not call.waited:
-                self._interrupted = call
-
     def _ask(self) -> None:
         """What was handed out is handled. If the program is to end it ends here."""
         program = current_program()
-        if program.told and self._interrupted is None and not self._left:
+        if program.told:
             self._mark_done()
         program.let_go(self)
         program.interrupt()

@@ -23,6 +23,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
+from itertools import groupby
 from types import TracebackType
 from typing import Final, Unpack
 
@@ -359,6 +360,14 @@ class PullConsumer(Startable):
         except TimeoutError:
             return False
         return self._state == "running"
+
+    def take_back(self, messages: list[MessageExt]) -> None:
+        """What ``poll`` returned has reached nobody: it is handed out again, and not committed
+        before."""
+        for queue, some in groupby(messages, lambda message: message.queue):
+            stream = self._streams.get(wrap_queue(queue, self._namespace))
+            if stream is not None:
+                stream.take_back(list(some))
 
     def mark_done(self) -> None:
         """Everything that was handed out counts as consumed."""

@@ -165,11 +165,7 @@ class PullStream:
             if self._tracer is not None:
                 self._tracer.after(self._tracer.before(pulled.messages), ConsumeOutcome.SUCCESS)
             buffer.extend(pulled.messages)
-            self._holds(len(pulled.messages))
-            self._size_bytes += sum(len(m.stored_body) for m in pulled.messages)
-            if len(buffer) >= self._max_messages or self._size_bytes >= self._max_bytes:
-                self._room.clear()
-            self._announce(self)
+            self._has_more(pulled.messages)
         elif not buffer:  # nothing but messages of other tags: they are behind us
             if self.done == self.delivered:
                 self.done = pulled.next_offset
@@ -180,6 +176,14 @@ class PullStream:
         self._forget()
         self.delivered = self.done = offset
         self._room.set()
+
+    def _has_more(self, messages: list[MessageExt]) -> None:
+        """The buffer has."""
+        self._holds(len(messages))
+        self._size_bytes += sum(len(m.stored_body) for m in messages)
+        if len(self._buffer) >= self._max_messages or self._size_bytes >= self._max_bytes:
+            self._room.clear()
+        self._announce(self)
 
     def _forget(self) -> None:
         """What was pulled."""
@@ -234,6 +238,14 @@ class PullStream:
             self.delivered = messages[-1].queue_offset + 1
         self._room.set()
         return messages
+
+    def take_back(self, messages: list[MessageExt]) -> None:
+        """They were the last to be handed out, and nobody was given them. Nothing happens where
+        they count as done, or the stream was moved."""
+        if self.done <= messages[0].queue_offset < self.delivered:
+            self._buffer.extendleft(reversed(messages))
+            self.delivered = self.done
+            self._has_more(messages)
 
     def info(self) -> ProcessQueueInfo:
         """For ``mqadmin consumerStatus``."""

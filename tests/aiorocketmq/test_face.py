@@ -98,7 +98,7 @@ def test_the_blocking_clients_do_not_drift(
     assert missing <= {
         "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info",
         "offsets_of",
-            "consume_directly", "stalled", "send_again", "hold", "mark_done",
+            "consume_directly", "stalled", "send_again", "hold", "mark_done", "take_back",
     }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -42,6 +42,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self.next = 0
+        self.committed = 0
 
     async def poll(self, _timeout: float, max_messages: int) -> list[int]:
         await asyncio.sleep(0)
@@ -52,39 +53,50 @@ class Numbers:
         while True:
             yield (await self.poll(0, 1))[0]
 
+    def take_back(self, numbers: list[int]) -> None:
+        self.next = numbers[0]
+
+    async def commit(self, _offsets: None = None) -> None:
+        self.committed = self.next
+
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_what_an_interrupted_poll_has_taken_comes_with_the_next(
+def test_what_an_interrupted_poll_has_taken_comes_with_the_next_and_is_not_committed_before(
     when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer: Any = PullConsumer("g", "T", namesrv="127.0.0.1:1")
-    monkeypatch.setattr(consumer, "_client", Numbers())
-    interruptions = 0
+    client = Numbers()
+    monkeypatch.setattr(consumer, "_client", client)
+    interrupts = False
 
     class Interruptible(loop_thread.Call[object]):
         __slots__ = ()
 
         def wait(self) -> None:
-            nonlocal interruptions
-            if interruptions and when == "after" and not self._has_ended:
-                self.ended.acquire(timeout=10)
-            if interruptions:
-                interruptions -= 1
+            if interrupts:
+                if when == "after" and not self._has_ended:
+                    self.ended.acquire(timeout=10)
                 raise Interrupted
             super().wait()
 
     monkeypatch.setattr(loop_thread, "Call", Interruptible)
-    assert consumer.poll(max_messages=2) == [0, 1]
-    interruptions = 2 if when == "after" else 1
-    for _ in range(interruptions):
+
+    def interrupted(call: Callable[[], object]) -> None:
+        nonlocal interrupts
+        interrupts = True
         with pytest.raises(Interrupted):
-            consumer.poll(max_messages=3)
+            call()
+        interrupts = False
+
+    assert consumer.poll(max_messages=2) == [0, 1]
+    for _ in range(2):
+        interrupted(lambda: consumer.poll(max_messages=3))
+        consumer.commit()
+        assert client.committed == 2
     messages = iter(consumer)
     assert [next(messages) for _ in range(2)] == [2, 3]
-    assert consumer.poll(max_messages=5)[0] == 4
-    assert consumer.poll(max_messages=1) != [4]
-    interruptions = 1
-    with pytest.raises(Interrupted):
-        next(messages)
-    following = consumer.poll(max_messages=1)
-    assert consumer.poll(max_messages=1)[0] == following[0] + 1
+    assert consumer.poll(max_messages=2) == [4, 5]
+    interrupted(lambda: next(messages))
+    consumer.commit()
+    assert client.committed == 6
+    assert consumer.poll(max_messages=1) == [6]

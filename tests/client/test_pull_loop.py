@@ -35,10 +35,10 @@ from .scripted_broker import BROKER, NotingOwner, ScriptedBroker, member_of, rou
 PULL = RequestCode.PULL_MESSAGE
 
 
-def answer(code: int, following: int, *tags: str) -> Reply:
+def answer(code: int, following: int, *tags: str, queue_id: int = 0) -> Reply:
     records = b"".join(
         encode_record(NewRecord(
-            "T", 0, b"body", encode_properties({"TAGS": tag}),
+            "T", queue_id, b"body", encode_properties({"TAGS": tag}),
             queue_offset=following - len(tags) + index, phy_offset=0,
             sys_flag=0, born_timestamp=1, born_host=HOST, store_timestamp=2, store_host=HOST,
         ))

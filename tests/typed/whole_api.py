@@ -287,7 +287,8 @@ async def ask() -> None:
     consumer.hold()
     consumer.mark_done()
     assert_type(consumer.in_hand, bool)
-    assert_type(await consumer.poll(5.0, 32), list[MessageExt])
+    messages = assert_type(await consumer.poll(5.0, 32), list[MessageExt])
+    consumer.take_back(messages)
     async for message in consumer:
         assert_type(message, MessageExt)
     await consumer.commit()

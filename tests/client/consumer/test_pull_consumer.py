@@ -39,7 +39,9 @@ class Scene:
         self.broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(
             header=OffsetResponse(offset=0)
         )
-        self.broker.answers[PULL] = lambda request: answer(0, request.queue_offset + 2, "a", "a")
+        self.broker.answers[PULL] = lambda request: answer(
+            0, request.queue_offset + 2, "a", "a", queue_id=request.queue_id
+        )
         self.instance = self.broker.instance()
         self.queues = self.broker.know_topic(self.instance, "T", queues)
         options = {"auto_commit": False, **options}
@@ -414,5 +416,30 @@ def test_who_tells_with_every_pull_what_is_subscribed(
         assert (pull.subscription, pull.sys_flag) == (text, flags)
         assert pull.sub_version == (0 if flags & PullSysFlag.LITE_PULL else 1)
         await loop.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_taken_back_comes_again_and_is_not_committed_before() -> None:
+    async def main() -> None:
+        scene = Scene(max_cached=2)
+        scene.broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda _: Reply()
+        async with asyncio.timeout(30), scene.instance, scene.consumer:
+            consumer = scene.consumer
+            await consumer.assign(scene.queues)
+            await scene.rest()
+            await consumer.poll(1, 1)
+            taken = await consumer.poll(1, 5)
+            consumer.take_back(taken)
+            assert not consumer.in_hand
+            await consumer.commit()
+            told = scene.broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
+            assert sorted(each.commit_offset for each in told) == [0, 0, 1]
+            again = await consumer.poll(1, 9)
+            for queue in scene.queues:
+                offsets = [
+                    [m.queue_offset for m in some if m.queue == queue] for some in (taken, again)
+                ]
+                assert offsets[1][: len(offsets[0])] == offsets[0]
 
     asyncio.run(main())

@@ -70,3 +70,39 @@ def test_taking_some_and_taking_all() -> None:
         assert (stream.delivered, len(stream), stream._size_bytes) == (11, 0, 0)
 
     play(scene)
+
+
+def test_what_nobody_was_given_is_handed_out_again_and_not_done_before() -> None:
+    def scene(stream: PullStream) -> None:
+        stream.put(pulled(5, 6, 9, following=10))
+        taken = stream.take(2)
+        stream.take_back(taken)
+        assert (stream.delivered, stream.done, len(stream)) == (5, 5, 3)
+        assert stream._size_bytes == sum(len(message.stored_body) for message in stream._buffer)
+        assert not stream._room.is_set()
+        assert [message.queue_offset for message in stream.take(3)] == [5, 6, 9]
+        assert stream.delivered == 10
+
+    play(scene)
+
+
+def test_of_a_queue_that_was_moved_meanwhile_nothing_is_taken_back() -> None:
+    def scene(stream: PullStream) -> None:
+        stream.put(pulled(5, 6, following=7))
+        taken = stream.take(2)
+        stream.restart(20)
+        stream.take_back(taken)
+        assert (stream.delivered, len(stream)) == (20, 0)
+
+    play(scene)
+
+
+def test_messages_of_other_tags_are_no_reason_not_to_take_back() -> None:
+    def scene(stream: PullStream) -> None:
+        stream.put(pulled(5, 6, following=7))
+        taken = stream.take(2)
+        stream.put(pulled(following=50))
+        stream.take_back(taken)
+        assert (stream.delivered, stream.take(2)) == (5, taken)
+
+    play(scene)
