@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from ..client.admin import MessageTrack, PullStatus, Traced
 from ..client.admin.messages import place_of
 from ..client.errors import ConfigError, NoRouteError
-from ..remoting.errors import RocketMQError
+from ..remoting.errors import QueryNotFound, RocketMQError
 from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.protocol.message.topic_names import TopicName, dlq_topic, retry_topic
 from ..remoting.protocol.record.decode import MessageExt
@@ -63,10 +63,24 @@ async def by_key(
 
 async def by_id(view: ClusterView, topic: str, msg_id: str) -> tuple[list[MessageExt], list[str]]:
     """By the producer's id in a topic, or by the broker's in any; and brokers that did not tell.
-    Raises ``ConfigError``, ``NoRouteError``."""
+    Raises ``ConfigError``, ``QueryNotFound`` where all did and none has it, ``NoRouteError``."""
     missing: dict[str, RocketMQError] = {}
-    found = await view.admin.query_by_unique_key(topic, msg_id, missing=missing) if topic else []
-    return found or [await at_broker(view, msg_id)], _not_looked_through(missing)
+    found: list[MessageExt] = []
+    try:
+        if topic:
+            found = await view.admin.query_by_unique_key(topic, msg_id, missing=missing)
+    except RocketMQError:
+        if not missing:
+            raise
+    problems = _not_looked_through(missing)
+    if found:
+        return found, problems
+    try:
+        return [await at_broker(view, msg_id)], problems
+    except (ConfigError, QueryNotFound) as error:
+        if not problems:
+            raise
+        return [], [*problems, str(error)]
 
 
 def _not_looked_through(missing: Mapping[str, RocketMQError]) -> list[str]:

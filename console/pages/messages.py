@@ -92,14 +92,15 @@ def range_of(view: ClusterView, form: Form, back_ms: int | None) -> tuple[int, i
 async def one(view: ClusterView, form: Form) -> MessageExt:
     """By the broker's id, or by the producer's with its topic, or by its place. Raises
     ``BadFormError`` where there is none."""
+    problems: list[str] = []
     if form.text("broker"):
         queue = MessageQueue(form.needed("topic"), form.text("broker"), form.number("queue"))
         pulled = await view.admin.pull(queue, form.number("offset"), 1)
         found = pulled.messages[:1]
     else:
-        found, _ = await by_id(view, form.text("topic"), form.needed("id"))
+        found, problems = await by_id(view, form.text("topic"), form.needed("id"))
     if not found:
-        raise BadFormError("no broker has this message (any more)")
+        raise BadFormError("; ".join(problems) or "no broker has this message (any more)")
     return found[0]
 
 

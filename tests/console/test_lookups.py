@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from aiorocketmq.client.admin import MessageTrack, Pulled, PullStatus, Traced, TrackType
+from aiorocketmq.client.admin import Member, MessageTrack, Pulled, PullStatus, Traced, TrackType
 from aiorocketmq.client.errors import NoRouteError
 from aiorocketmq.console.cluster import ClusterView
 from aiorocketmq.console.lookups import (
@@ -22,6 +22,8 @@ from aiorocketmq.console.lookups import (
     journey_of,
 )
 from aiorocketmq.console.model.journey import steps_of
+from aiorocketmq.console.pages.messages import one
+from aiorocketmq.console.site import BadFormError, Form
 from aiorocketmq.remoting.errors import RequestTimeout, RocketMQError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -176,3 +178,26 @@ def test_a_search_names_who_does_not_answer(looking: Callable[..., Any]) -> None
     found, problems = asyncio.run(looking(Silent("Orders"), "Orders", "ID1"))
     assert len(found) == 1
     assert problems == ["10.0.0.2:10911 was not looked through: no answer in time"]
+
+
+def test_a_silent_broker_does_not_hide_what_another_one_can_show() -> None:
+    class Cluster(Silent):
+        async def members(self) -> list[Member]:
+            return [Member("c", "b", 0, "10.0.0.1:10911")]
+
+        async def view_message(self, _id: str) -> MessageExt:
+            return message()
+
+    view = cast(ClusterView, Cluster("Others"))
+    found, problems = asyncio.run(by_id(view, "Others", message().offset_msg_id))
+    assert len(found) == 1
+    assert problems == ["10.0.0.2:10911 was not looked through: no answer in time"]
+
+
+def test_what_a_silent_broker_may_have_is_not_said_to_be_nowhere() -> None:
+    view = cast(ClusterView, Silent("Others"))
+    found, (silent, _) = asyncio.run(by_id(view, "Others", "ID1"))
+    assert (found, silent) == ([], "10.0.0.2:10911 was not looked through: no answer in time")
+    form = Form([("topic", "Others"), ("id", "ID1")])
+    with pytest.raises(BadFormError, match=r"10\.0\.0\.2:10911 was not looked through"):
+        asyncio.run(one(view, form))
