@@ -133,8 +133,8 @@ async def delete_sub_group(
             return
         for topic in (retry_topic(group), dlq_topic(group)):
             masters_now = await admin.masters_of(cluster)
-            without = [each for each in masters_now if each in deleted]  # others have the group
-            await delete_everywhere(shell, admin, topic, cluster, without)
+            gone_from = [each for each in masters_now if each in deleted]  # others have the group
+            await delete_everywhere(shell, admin, topic, cluster, gone_from)
 
 
 @command("getConsumerConfig", json=True)
