@@ -15,7 +15,7 @@ from ...remoting.protocol.commands.kv import (
 )
 from ...remoting.protocol.commands.route import BrokerNameRequest
 from ...remoting.protocol.java_properties import format_properties, parse_properties
-from ..cluster.lost_brokers import LOST_BROKERS
+from ..cluster.lost_brokers import LOST_BROKERS, LOST_BROKERS_OF_TOPIC, lost_in
 from ..cluster.server_addresses import parse_addresses
 from ..errors import ConfigError
 from .core import AdminCore
@@ -63,17 +63,23 @@ class NameServerOperations(AdminCore):
             RequestCode.DELETE_KV_CONFIG, KVConfigRequest(namespace=namespace, key=key)
         )
 
-    async def lost_brokers(self) -> dict[str, dict[str, str]]:
-        """Brokers that died, as each name server remembers them that can be asked: address ->
-        broker name -> last sign of life, ms since 1970. Those of the original remember none."""
+    async def lost_brokers(self, topic: str | None = None) -> dict[str, dict[str, str]]:
+        """Brokers that died (``topic``: and had this one), as each name server remembers them that
+        can be asked: address -> broker name -> last sign of life, ms since 1970. Those of the
+        original remember none."""
         found = {}
-        header = GetKVListByNamespaceRequest(namespace=LOST_BROKERS)
         for address in self.name_server_addresses:
             with contextlib.suppress(RocketMQError):
-                found[address] = (
-                    await self._ask(address, RequestCode.GET_KVLIST_BY_NAMESPACE, header, KVTable)
-                ).table
+                found[address] = await self._lost_at(address, topic)
         return found
+
+    async def _lost_at(self, address: str, topic: str | None) -> dict[str, str]:
+        if topic is None:
+            all_of_them = GetKVListByNamespaceRequest(namespace=LOST_BROKERS)
+            code = RequestCode.GET_KVLIST_BY_NAMESPACE
+            return (await self._ask(address, code, all_of_them, KVTable)).table
+        one = KVConfigRequest(namespace=LOST_BROKERS_OF_TOPIC, key=topic)
+        return lost_in((await self._invoke(address, RequestCode.GET_KV_CONFIG, one)).header.value)
 
     # --- their own configuration
     # ------------------------------------------------------------------------------------

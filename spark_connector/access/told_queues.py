@@ -16,7 +16,12 @@ from typing import Final
 
 from ...client.cluster.answers import answer_body
 from ...client.cluster.instance import ClientInstance
-from ...client.cluster.lost_brokers import LOST_BROKERS_OF_TOPIC, how_to_forget, when_lost
+from ...client.cluster.lost_brokers import (
+    LOST_BROKERS_OF_TOPIC,
+    how_to_forget,
+    lost_in,
+    when_lost,
+)
 from ...client.cluster.route_cache import publish_queues, subscribe_queues
 from ...client.namespaces import unwrap_queue, with_namespace
 from ...remoting.errors import BrokerError, QueryNotFound, RemotingError
@@ -101,13 +106,12 @@ async def _ordered(instance: ClientInstance, server: str, topic: str) -> Sequenc
 async def _lost(instance: ClientInstance, server: str, topic: str) -> dict[MessageQueue, str]:
     """One queue stands for all of a broker."""
     value = await _configured(instance, server, LOST_BROKERS_OF_TOPIC, topic)
-    found = {}
-    for entry in value.split(";") if value else ():
-        name, _, since = entry.partition("=")
-        found[MessageQueue(topic, name, 0)] = (
+    return {
+        MessageQueue(topic, name, 0): (
             f"the name server {server}, which lost it{when_lost(since)} ({how_to_forget(name)}),"
         )
-    return found
+        for name, since in lost_in(value).items()
+    }
 
 
 async def _configured(

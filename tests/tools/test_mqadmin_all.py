@@ -93,10 +93,10 @@ LOOKING: dict[str, str | None] = {
     "consumerConnection -g GID_gold_tag -b {b}": "203",
     "producerConnection -g PID_gold -t GoldNormal": "105 204",
     "producer -b {b}": "328",
-    "consumerProgress": "206 105 208 105 203",
-    "consumerProgress -g GID_gold_tag": "105 208",
-    "consumerProgress -g GID_gold_tag -s true": "105 208 105 203 105 307",
-    "consumerProgress --all --sort lag": "106 201 105 208 105 203",
+    "consumerProgress": "206 105 208 105 203 219",
+    "consumerProgress -g GID_gold_tag": "105 208 101",
+    "consumerProgress -g GID_gold_tag -s true": "105 208 105 203 105 307 101",
+    "consumerProgress --all --sort lag": "106 201 105 208 105 203 219",
     "consumerStatus -g GID_gold_tag": "105 203 105 307",
     "consumerStatus -g GID_gold_tag -i {client}": "105 203 105 307",
     "brokerConsumeStats -b {b}": "317",
@@ -122,19 +122,19 @@ LOOKING: dict[str, str | None] = {
     "exportMetadata -b {b} -t -f out": "21 305",
     "exportMetadata -b {b} -g -f out": "201",
     "exportMetrics -c DefaultCluster -f out": "106 28 26 201 21 305 315 315 105 203",
-    "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now --dry-run": "105 208 30 30 30 30",
+    "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now --dry-run": "105 208 30 30 30 30 101",
 }
 """Steps that change nothing: command line to the codes of its requests; each finds what the fixture
 left."""
 DOING: dict[str, str | None] = {
-    "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s -1": "105 222",
-    "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now -c": "105 222",
+    "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s -1": "105 222 101",
+    "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now -c": "105 222 101",
     "resetOffsetByTime -g GID_gold_pull -t GoldNormal -s 0": (
-        "105 222 105 208 29 15 29 15 29 15 29 15"
+        "105 222 105 208 29 15 29 15 29 15 29 15 101"
     ),
-    "skipAccumulatedMessage -g GID_gold_tag -t GoldNormal": "105 222",
+    "skipAccumulatedMessage -g GID_gold_tag -t GoldNormal": "105 222 101",
     "skipAccumulatedMessage -g GID_gold_pull -t GoldNormal": (
-        "105 222 105 208 30 15 30 15 30 15 30 15"
+        "105 222 105 208 30 15 30 15 30 15 30 15 101"
     ),
     "cloneGroupOffset -s GID_gold_tag -d GID_gold_clone -t GoldNormal": (
         "105 208 105 15 15 15 15 15"
@@ -440,8 +440,9 @@ def golden_codes(step: str) -> list[int]:
     ],
 )
 def test_the_codes_are_those_of_the_original(line: str) -> None:
-    ours = STEPS[line.replace(GOLDEN_BROKER, "{b}")]
-    assert ours == " ".join(map(str, golden_codes(f"mqadmin {line}")))
+    """But for the last one, which some ask for what is missing: which brokers are lost."""
+    ours = STEPS[line.replace(GOLDEN_BROKER, "{b}")] or ""
+    assert re.sub(" (219|101)$", "", ours) == " ".join(map(str, golden_codes(f"mqadmin {line}")))
 
 
 # --- the same with an access control list

@@ -615,6 +615,46 @@ def test_consume_message_moves_no_group(admin: MqAdmin, ten_messages: str) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("consumerProgress", "everything of it is missing here"),
+        ("consumerProgress -g GID_lost", "its queues of the group GID_lost are missing here"),
+        ("skipAccumulatedMessage -g GID_lost -t TOPIC", "its queues of TOPIC are missing here"),
+        ("resetOffsetByTime -g GID_lost -t TOPIC -s 0", "its queues of TOPIC are missing here"),
+        (
+            "resetOffsetByTime -g GID_lost -t TOPIC -s 0 --dry-run",
+            "its queues of TOPIC are missing here",
+        ),
+        ("skipAccumulatedMessage -g GID_lost -t AWAY", "its queues of AWAY are missing here"),
+    ],
+)
+def test_what_is_missing_with_a_lost_broker_is_said_once(
+    admin: MqAdmin, cluster: LocalCluster, topic: str, line: str, missing: str
+) -> None:
+    consume(cluster, topic, "GID_lost", [b"x"])
+    away = fresh_topic_name("away")
+    words, missing = [
+        text.replace("TOPIC", topic).replace("AWAY", away) for text in (line, missing)
+    ]
+    arguments = words.split()
+    with registered(cluster, "broker-l", 0, topic, away, retry_topic("GID_lost")):
+        assert "is lost" not in admin(*arguments).err
+    deadline = time.monotonic() + PATIENCE_S
+    while "is lost" not in admin("clusterList").err and time.monotonic() < deadline:
+        time.sleep(0.02)
+    printed = admin(*arguments)
+    told = [each for each in printed.err.splitlines() if "is lost" in each]
+    forget(admin, "broker-l")
+    assert len(told) == 1
+    assert f"the broker broker-l is lost, {missing}: it gave its last sign of life at" in told[0]
+    assert "mqadmin deleteKvConfig -s LOST_BROKERS -k broker-l" in told[0]
+    assert printed.code == 1
+    assert "broker-l" not in printed.out, "what scripts read stays what it is"
+    if away not in line:
+        assert "is lost" not in admin(*arguments).err
+
+
 # --- a part of a cluster
 # --------------------------------------------------------------------------------------------------
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
 from ...client.admin import Admin, Member
+from ...client.cluster.lost_brokers import how_to_forget, when_lost
+from ...client.errors import NoRouteError
 from ...remoting.errors import BrokerError, RemotingError, RocketMQError
 from .shell import CommandFailed, Shell, WrongUsage
 
@@ -50,6 +52,53 @@ def masters_among(shell: Shell, members: Iterable[Member]) -> list[Member]:
         if master is None:
             shell.warn(f"the broker {name} has no master at present: it is left out")
     return [master for master in by_name.values() if master is not None]
+
+
+@asynccontextmanager
+async def told_of_the_lost(
+    shell: Shell, admin: Admin, topic: str | None, whose: str
+) -> AsyncIterator[None]:
+    """At the end of the block, also where it fails: which brokers died that had this topic (any, if
+    there is none), so that the answer lacks what is theirs. On standard error: the output stays
+    that of the original, whose name servers remember none."""
+    try:
+        yield
+    except RocketMQError:
+        await _tell_of_the_lost(shell, admin, topic, whose)
+        raise
+    await _tell_of_the_lost(shell, admin, topic, whose)
+
+
+async def _tell_of_the_lost(shell: Shell, admin: Admin, topic: str | None, whose: str) -> None:
+    lost = await lost_brokers(admin, topic)
+    for name, since in lost.items():
+        shell.warn(f"the broker {name} is lost, {whose} missing here: {since}")
+
+
+async def lost_brokers(admin: Admin, topic: str | None = None) -> dict[str, str]:
+    """Those that are not there (for this topic), each with since when, who says so, and what to do
+    where it is gone for good; by name."""
+    lost: dict[str, tuple[str, list[str]]] = {}
+    for server, brokers in (await admin.lost_brokers(topic)).items():
+        for name, since_ms in brokers.items():
+            lost.setdefault(name, (since_ms, []))[1].append(server)
+    here = await _brokers_of(admin, topic) if lost else ()
+    return {
+        name: f"it gave its last sign of life{when_lost(since_ms)}, as {', '.join(servers)} "
+        f"remembers ({how_to_forget(name)})"
+        for name, (since_ms, servers) in sorted(lost.items())
+        if name not in here
+    }
+
+
+async def _brokers_of(admin: Admin, topic: str | None) -> set[str]:
+    """Their names."""
+    if topic is None:
+        return {member.broker_name for member in await admin.members()}
+    try:
+        return {each.broker_name for each in (await admin.topic_route(topic)).broker_datas}
+    except NoRouteError:
+        return set()
 
 
 async def replicas(admin: Admin, broker_addr: str | None, cluster: str | None) -> list[str]:

@@ -10,12 +10,12 @@ from typing import Final
 import click
 
 from ....client.admin import Admin, Member
-from ....client.cluster.lost_brokers import how_to_forget, when_lost
 from ....remoting.errors import RocketMQError
 from ..command import command
 from ..java_text import fixed
 from ..output import Layout
 from ..shell import Shell
+from ..targets import lost_brokers
 
 BASE: Final = Layout(
     (
@@ -61,7 +61,8 @@ async def cluster_list(shell: Shell, more: bool, interval: float | None) -> None
             members = await admin.members()
             await (_print_totals if more else _print_base)(shell, admin, members)
             _tell_of_those_without_a_master(shell, members)
-            await _tell_of_the_lost(shell, admin, members)
+            for name, since in (await lost_brokers(admin)).items():
+                shell.tell(f"the broker {name} is lost: {since}")
             if interval is None:
                 return
             await asyncio.sleep(interval)
@@ -74,22 +75,6 @@ def _tell_of_those_without_a_master(shell: Shell, members: list[Member]) -> None
         shell.tell(
             f"the broker {name} has no master at present: its queues can be read and not written"
         )
-
-
-async def _tell_of_the_lost(shell: Shell, admin: Admin, members: list[Member]) -> None:
-    """On standard error: the output stays that of the original, whose name servers remember
-    none."""
-    here = {member.broker_name for member in members}
-    lost: dict[str, tuple[str, list[str]]] = {}
-    for server, brokers in (await admin.lost_brokers()).items():
-        for name, since_ms in brokers.items():
-            lost.setdefault(name, (since_ms, []))[1].append(server)
-    for name, (since_ms, servers) in sorted(lost.items()):
-        if name not in here:
-            shell.tell(
-                f"the broker {name} is lost: it gave its last sign of life{when_lost(since_ms)}, "
-                f"as {', '.join(servers)} remembers ({how_to_forget(name)})"
-            )
 
 
 async def _print_base(shell: Shell, admin: Admin, members: list[Member]) -> None:

@@ -14,11 +14,16 @@ from ....remoting.protocol.bodies.heartbeat import ConsumeType
 from ....remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ....remoting.protocol.codes import version_name
 from ....remoting.protocol.message.message_queue import MessageQueue
-from ....remoting.protocol.message.topic_names import group_of_retry_topic, is_system_group
+from ....remoting.protocol.message.topic_names import (
+    group_of_retry_topic,
+    is_system_group,
+    retry_topic,
+)
 from ..command import BOOLEAN, TEXT, command
 from ..java_text import cut, fixed, hash_order, seconds_text
 from ..output import Layout
 from ..shell import CommandFailed, Shell, WrongUsage
+from ..targets import told_of_the_lost
 
 PROGRESS: Final = Layout(
     ("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#LastTime"),
@@ -73,8 +78,11 @@ async def consumer_progress(
         raise WrongUsage("--all and --sort are for the list of groups: leave out -g")
     async with shell.admin() as admin:
         if group is None:
-            await _print_groups(shell, admin, every=every, sort=sort)
-        else:
+            async with told_of_the_lost(shell, admin, None, "everything of it is"):
+                await _print_groups(shell, admin, every=every, sort=sort)
+            return
+        whose = f"its queues of the group {group} are"
+        async with told_of_the_lost(shell, admin, retry_topic(group), whose):
             await _print_group(shell, admin, group, show_client)
 
 

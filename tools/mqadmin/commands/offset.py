@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import click
@@ -17,6 +18,7 @@ from ..command import BOOLEAN, TEXT, Time, command, topic_option
 from ..java_text import boolean, cut, queue_hash_order
 from ..output import Layout
 from ..shell import CommandFailed, Shell
+from ..targets import told_of_the_lost
 
 RESET: Final = Layout(("#brokerName", "#queueId", "#offset"), row="%-40s  %-40s  %-40s")
 MOVED: Final = Layout(
@@ -87,7 +89,7 @@ async def reset_offset_by_time(
     shell: Shell, group: str, topic: str, timestamp: str, force: bool, cplus: bool, dry_run: bool
 ) -> None:
     when = WHEN.convert(timestamp, None, None)
-    async with shell.admin() as admin:
+    async with shell.admin() as admin, _told_of_the_lost(shell, admin, topic):
         if dry_run:
             await _move(shell, admin, group, topic, timestamp, when, force=force, dry_run=True)
             return
@@ -96,12 +98,12 @@ async def reset_offset_by_time(
         except ConsumerNotOnline:
             await _move(shell, admin, group, topic, timestamp, when, force=force)
             return
-    shell.out.line(
-        f"rollback consumer offset by specified group[{group}], topic[{topic}], "
-        f"force[{boolean(force)}], "
-        f"timestamp(string)[{timestamp}], timestamp(long)[{when}]"
-    )
-    _print_moved(shell, moved)
+        shell.out.line(
+            f"rollback consumer offset by specified group[{group}], topic[{topic}], "
+            f"force[{boolean(force)}], "
+            f"timestamp(string)[{timestamp}], timestamp(long)[{when}]"
+        )
+        _print_moved(shell, moved)
 
 
 @command("skipAccumulatedMessage", json=True)
@@ -109,13 +111,17 @@ async def reset_offset_by_time(
 @topic_option
 @force_option
 async def skip_accumulated_message(shell: Shell, group: str, topic: str, force: bool) -> None:
-    async with shell.admin() as admin:
+    async with shell.admin() as admin, _told_of_the_lost(shell, admin, topic):
         try:
             moved = await _reset(admin, group, topic, TO_THE_END, force=force)
         except ConsumerNotOnline:
             _print_moves(shell, await _moved(admin, group, topic, TO_THE_END, force=force))
             return
-    _print_moved(shell, moved)
+        _print_moved(shell, moved)
+
+
+def _told_of_the_lost(shell: Shell, admin: Admin, topic: str) -> AbstractAsyncContextManager[None]:
+    return told_of_the_lost(shell, admin, topic, f"its queues of {topic} are")
 
 
 async def _reset(
