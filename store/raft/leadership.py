@@ -66,8 +66,12 @@ class Leadership:
 
     def follows(self, peer: str, now_ms: int) -> bool:
         """It was heard within the time that a leader may be without a quorum."""
+        return now_ms <= self.follows_until_ms(peer)
+
+    def follows_until_ms(self, peer: str) -> int:
+        """The end of that time, unless it is heard again; in the past for who is not known."""
         known = self._peers.get(peer)
-        return known is not None and now_ms - known.followed_ms <= self._silence_ms
+        return -1 if known is None else known.followed_ms + self._silence_ms
 
     def is_level(self, peer: str) -> bool:
         """It follows, and has all that there is."""

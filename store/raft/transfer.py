@@ -2,7 +2,8 @@
 because a preferred member does not lead, or before a leader stops.
 
 From the moment a transferee is chosen the leader takes no entries (506). The transferee waits until
-its log has what the leader's had, then stands in the next term without asking.
+its log has what the leader's had, then stands in the next term without asking. One that hangs, so
+that it follows no more, is not waited for: a leader that stops has little time, and senders wait.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class Transfer:
         self._may_lead = may_lead
         self._leadership = leadership
         self._take_over = take_over
-        self.transferee: str | None = None
+        self._forwarded: TransferRequest | None = None
+        """What went to the transferee."""
         self._given: dict[int, _Given] = {}
         """The requests that went to transferees, by the object's id."""
         self._taking: _Taking | None = None
@@ -81,12 +83,20 @@ class Transfer:
         state.role_listeners.append(self._role_changed)
 
     @property
+    def transferee(self) -> str | None:
+        """Who is to lead instead of this node."""
+        return None if self._forwarded is None else self._forwarded.transferee_id
+
+    @property
     def deadline_ms(self) -> int | None:
-        """The transferee's patience, or the next look for a preferred leader."""
-        taking = self._taking
-        if taking is None:
-            return self._look_ms
-        return taking.until_ms if self._look_ms is None else min(taking.until_ms, self._look_ms)
+        """The patience with a transferee, its own, or the next look for a preferred leader."""
+        taking, to = self._taking, self.transferee
+        times = (
+            self._look_ms,
+            None if taking is None else taking.until_ms,
+            None if to is None else self._leadership.follows_until_ms(to) + 1,
+        )
+        return min((each for each in times if each is not None), default=None)
 
     def receive(self, now_ms: int, request: TransferRequest, token: Any) -> None:
         """A tool wants it, or the leader."""
@@ -155,7 +165,7 @@ class Transfer:
             return DledgerCode.NOT_LEADER
         if self._lag(to) >= state.settings.max_lag_entries or not self._may_win(to):
             return DledgerCode.FALL_BEHIND_TOO_MUCH
-        if self.transferee is not None:
+        if self._forwarded is not None:
             return DledgerCode.LEADER_TRANSFERRING
         return None
 
@@ -163,7 +173,6 @@ class Transfer:
         state = self._state
         to = request.transferee_id
         assert to is not None
-        self.transferee = to
         forwarded = TransferRequest(
             group=state.settings.group,
             remote_id=to,
@@ -174,11 +183,12 @@ class Transfer:
             transferee_id=to,
             take_leadership_ledger_index=state.log.end_index,
         )
+        self._forwarded = forwarded
         self._given[id(forwarded)] = _Given(forwarded, request, token, tried)
         state.send(to, forwarded)
 
     def answered(self, now_ms: int, forwarded: TransferRequest, answer: DledgerBody | None) -> None:
-        """What the transferee made of it."""
+        """What the transferee made of it; None: it does not answer."""
         given = self._given.pop(id(forwarded), None)
         if given is None:
             return
@@ -187,7 +197,7 @@ class Transfer:
         code = answer.code if good and answer is not None else DledgerCode.NETWORK_ERROR
         leads = forwarded.term == state.term and state.role is Role.LEADER
         if leads:
-            self.transferee = None
+            self._forwarded = None
             if given.token is _NOBODY and code != DledgerCode.SUCCESS:
                 self._look_ms = now_ms + PREFERRED_AGAIN_MS
         if leads and given.tried is not None and code != DledgerCode.SUCCESS:
@@ -214,11 +224,13 @@ class Transfer:
 
     def tick(self, now_ms: int) -> None:
         """Deadlines of both parts."""
-        state = self._state
+        state, to = self._state, self.transferee
+        if self._forwarded is not None and to and not self._leadership.follows(to, now_ms):
+            self.answered(now_ms, self._forwarded, None)
         if self._look_ms is not None and now_ms >= self._look_ms:
             self._look_ms = now_ms + PREFERRED_MS
             better = self._furthest(now_ms, state.settings.preferred_leaders)
-            if better is not None and self.transferee is None:
+            if better is not None and self._forwarded is None:
                 self.order(now_ms, better, _NOBODY)
         taking = self._taking
         if taking is not None and now_ms >= taking.until_ms:
@@ -278,7 +290,7 @@ class Transfer:
 
     def _role_changed(self, now_ms: int) -> None:
         state = self._state
-        self.transferee = None
+        self._forwarded = None
         leads = state.role is Role.LEADER
         wanted = state.settings.preferred_leaders
         looks = leads and wanted and state.settings.self_id not in wanted

@@ -195,6 +195,8 @@ class Group:
         self.random = random.Random(7)
         self.down: set[str] = set()
         self.cut: set[tuple[str, str]] = set()
+        self.hung: set[str] = set()
+        """What is sent to them is never answered, nor refused."""
         self.members: dict[str, Member] = {}
         self.hard: dict[str, HardState] = {}
         self.requests: list[tuple[str, Outgoing]] = []
@@ -251,6 +253,8 @@ class Group:
         while self._queue:
             name, out = self._queue.pop(0)
             call = Call(name, out)
+            if out.peer in self.hung:
+                continue
             if out.peer in self.down or (name, out.peer) in self.cut:
                 self._answered(call, None)
             else:
@@ -270,7 +274,7 @@ class Group:
         until = self.now + ms
         self.settle()
         while True:
-            up = [name for name in self.members if name not in self.down]
+            up = [name for name in self.members if name not in self.down | self.hung]
             at = min(self.members[name].next_deadline_ms for name in up)
             if at > until:
                 break

@@ -99,6 +99,28 @@ def test_where_the_furthest_cannot_the_next_one_leads(gone: bool) -> None:
     assert made.leaders() not in ([leader], [cannot])
 
 
+def test_who_hangs_does_not_take_the_time_in_which_the_next_one_could_lead() -> None:
+    """A leader that stops has 1.5 s to be followed by another one."""
+    made, leader = group()
+    made.members[leader].transfer(made.now, None, "order")
+    hangs = made.members[leader].transferee or ""
+    made.hung.add(hangs)
+    made._take(leader)
+    made.wait(1000)
+    assert made.answers.pop("order").code == DledgerCode.SUCCESS
+    assert made.leaders() not in ([leader], [hangs])
+
+
+def test_senders_do_not_wait_for_one_that_hangs() -> None:
+    made, leader = group()
+    made.hung.add(other(leader))
+    made.members[leader].transfer(made.now, other(leader), "order")
+    made._take(leader)
+    made.wait(1000)
+    assert made.answers.pop("order").code == DledgerCode.NETWORK_ERROR
+    assert (made.leaders(), made.members[leader].transferee) == ([leader], None)
+
+
 def test_where_nobody_can_the_leader_stays_and_says_why() -> None:
     made, leader = group()
     for name in NAMES:
