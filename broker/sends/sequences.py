@@ -75,7 +75,7 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     end: int
     """Where the last one ends in the commit log."""
     last_ms: int
-    """When it was stored."""
+    """When it was stored, or its producer began: see ``_lives_from_ms``."""
 
 
 class _Head(msgspec.Struct, array_like=True, gc=False):
@@ -245,9 +245,18 @@ class Sequences:
         """All but the first ``have`` of ``count`` messages lie side by side in the queue now, from
         ``queue_offset`` on, and end at ``end``."""
         first = sequence.number + have
+        last_ms = self._lives_from_ms(sequence, now_ms)
         self._runs[key] = Run(
-            sequence.epoch, sequence.number + count, first, queue_offset, end, now_ms
+            sequence.epoch, sequence.number + count, first, queue_offset, end, last_ms
         )
+
+    def _lives_from_ms(self, sequence: SendSequence, stored_ms: int) -> int:
+        """From when on what it has stored grows old. Not from before it began, as where the clock
+        was set back: it would be forgotten, and not count as forgotten. However late it says that
+        it began, it is remembered for twice as long as others at most."""
+        if sequence.begun_ms <= stored_ms:
+            return stored_ms
+        return min(sequence.begun_ms, self.begins_ms(stored_ms) + self._expires_ms())
 
     def begins_ms(self, now_ms: int) -> int:
         """When a producer begins that says hello now: behind all that may be forgotten, also where
@@ -320,7 +329,7 @@ class Sequences:
             sequence.number,
             queue_offset - index,  # what a request stores lies side by side
             records.phy_offsets[number] + records.sizes[number],
-            stored_ms,
+            self._lives_from_ms(sequence, stored_ms),
         )
 
     def read_all(self, now_ms: int) -> None:

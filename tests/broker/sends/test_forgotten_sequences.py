@@ -96,6 +96,45 @@ def test_what_has_expired_is_not_taken_for_new_where_the_clock_is_set_back(
     play(tmp_path, scene, send_sequence_expire_millis=600_000)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_who_began_before_the_clock_was_set_back_is_not_forgotten_sooner(
+    tmp_path: Path, again: bool
+) -> None:
+    """A batch of Spark that is sent once more after a week says when its first attempt began."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        world.clock.put_forward(3600)
+        begun = (await hello(client, epoch=1)).check().header.now_ms
+        world.clock.put_forward(-3600)
+        got = answer(await send(client, 1 << 32, epoch=1, begun_ms=begun))
+        assert got.sequence == "new"
+        world.clock.advance(700)
+        if again:
+            world.broker.storage.sequences.forget()
+            assert (await hello(client, producer_id="whoever")).code == 0
+        got = answer(await send(client, 1 << 32, epoch=1, begun_ms=begun))
+        assert got.sequence == "repeated"
+        world.clock.advance(3600)
+        refused = await send(client, 1 << 32, epoch=1, begun_ms=begun)
+        assert refused.code == ResponseCode.SEQUENCE_UNKNOWN
+        assert len(bodies(world)) == 1
+
+    play(tmp_path, scene, send_sequence_expire_millis=600_000)
+
+
+def test_nobody_is_remembered_for_ever_by_beginning_in_the_future(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0, producer_id="a", begun_ms=10**17))
+        world.clock.advance(600)
+        answer(await send(client, 1, producer_id="a", begun_ms=10**17))
+        world.clock.advance(1201)
+        begun = (await hello(client)).check().header.now_ms
+        got = answer(await send(client, 0, producer_id="b", begun_ms=begun))
+        assert got.sequence == "new"
+
+    play(tmp_path, scene, send_sequence_expire_millis=600_000, max_send_sequences=1)
+
+
 def test_a_snapshot_that_does_not_tell_what_has_expired_is_read() -> None:
     table = Sequences(lambda: 1, lambda: 1)
     assert at_once(table.load(b"[1,7,5]")) == 7
