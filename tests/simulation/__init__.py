@@ -14,11 +14,8 @@ way. ``test_judge.py`` tries what they let be.
 
 ``python -m tests.simulation`` runs seeds (``make sim``): ``seeds.py`` one of them, a good place to
 begin to read, ``campaign.py`` many. ``python -m tests.simulation.planted`` runs those that find
-defects of ``defects.py``, ``blind_defects.py``, ``unseen_defects.py``, ``blind_again.py``,
-``blind_made_up.py``, ``attack_defects.py``, ``blind_store.py``, ``blind_services.py`` and
-``blind_last.py``;
-``other_tests.py`` says whether other tests see them. ``idle.py`` measures a cluster that nobody
-uses.
+the defects in ``planted``; ``other_tests.py`` says whether other tests see them. ``idle.py``
+measures a cluster that nobody uses.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is

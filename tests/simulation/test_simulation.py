@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .planted import DEFECTS, find
+from .planted import DEFECTS
+from .planted.__main__ import find
 from .seeds import run_seed
 
 

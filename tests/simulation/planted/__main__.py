@@ -15,29 +15,9 @@ from unittest import mock
 
 import click
 
-from .attack_defects import ATTACKED
-from .blind_again import REVERTED
-from .blind_defects import BLIND
-from .blind_last import LAST
-from .blind_made_up import MADE_UP
-from .blind_services import IN_SERVICES
-from .blind_store import IN_THE_STORE
-from .campaign import commit
-from .defects import KNOWN
-from .seeds import run_seed, shape_of
-from .unseen_defects import UNSEEN
-
-DEFECTS = (
-    *KNOWN,
-    *BLIND,
-    *UNSEEN,
-    *REVERTED,
-    *MADE_UP,
-    *ATTACKED,
-    *IN_THE_STORE,
-    *IN_SERVICES,
-    *LAST,
-)
+from ..campaign import commit
+from ..seeds import run_seed, shape_of
+from . import DEFECTS
 
 
 class Found(NamedTuple):

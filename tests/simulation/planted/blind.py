@@ -27,7 +27,7 @@ from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 from aiorocketmq.store.raft.voter import Voter
 from aiorocketmq.store.read.readable import Readable
 
-from .defects import Defect
+from .defect import Defect
 
 
 async def _believed(_self: SlaveSync, _master: str) -> FirstAnswer:

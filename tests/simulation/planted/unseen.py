@@ -29,7 +29,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.store.services.flush import FlushService
 
-from .defects import Defect, _nothing
+from .defect import Defect, nothing
 
 # -- real ones, as it was
 
@@ -150,7 +150,7 @@ UNSEEN = (
     Defect("consumers hear of a topic before it is in its file", True,
            NewTopics, "topic_changed", _told_at_once),
     Defect("what lies beside a mended place waits for an hour", True,
-           SelfMending, "_ask_beside", _nothing, ("pair",)),
+           SelfMending, "_ask_beside", nothing, ("pair",)),
     Defect("members write offsets every five seconds", True,
            OffsetPersistence, "run", _written_seldom, ("group",)),
     Defect("a leader knows half messages of an earlier term of its own", False,

@@ -40,7 +40,7 @@ from aiorocketmq.store.dledger.raft_store import RaftStore
 from aiorocketmq.store.model.errors import StoreError
 from aiorocketmq.store.raft.ready import HardState
 
-from .defects import Defect
+from .defect import Defect
 
 # -- real ones, as it was
 

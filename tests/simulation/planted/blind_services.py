@@ -25,7 +25,7 @@ from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.model.status import PutResult
 
-from .defects import Defect
+from .defect import Defect
 
 
 async def _in_its_own_file(_self: Tables, file: ConfigFile) -> None:

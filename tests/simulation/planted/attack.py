@@ -12,7 +12,7 @@ from aiorocketmq.store.model.errors import StoreFileError, SyncFailedError
 from aiorocketmq.store.model.status import PutResult
 from aiorocketmq.store.recovery.recovery import Recovery
 
-from .defects import Defect
+from .defect import Defect
 
 
 def _in_no_doubt(_self: Recovery, _safe: int) -> dict[Any, Any]:

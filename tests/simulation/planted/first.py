@@ -1,13 +1,13 @@
 """Twelve defects to be planted: six are real, fixes that are taken back, six are made up.
 
-The workload was made heavier until it found more of these. ``blind_defects.py`` has twelve that
-nobody knew when it was settled.
+The workload was made heavier until it found more of these. ``blind.py`` has twelve that nobody
+knew when it was settled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiorocketmq.broker.processors.send_back import SendBackProcessor
 from aiorocketmq.broker.processors.transaction import TransactionProcessor
@@ -24,25 +24,7 @@ from aiorocketmq.store.raft.ready import HardState
 from aiorocketmq.store.replica import repair
 from aiorocketmq.store.services.flush import FlushService
 
-from .seeds import SHAPES
-
-
-class Defect(NamedTuple):
-    """``of.name`` becomes ``by``; ``real``: so it once was. ``shapes``: the clusters in which that
-    code runs."""
-
-    what: str
-    real: bool
-    of: Any
-    name: str
-    by: Any
-    shapes: tuple[str, ...] = SHAPES
-
-
-def _nothing(*_args: Any, **_more: Any) -> None: ...
-
-
-async def _nothing_later(*_args: Any) -> None: ...
+from .defect import Defect, nothing, nothing_later
 
 
 def _whole_file(_begin: int, _end: int, log_start: int, log_end: int, _damaged: Any) -> Any:
@@ -115,7 +97,7 @@ _taken_back = ConcurrentConsumption._taken_back
 
 KNOWN = (
     Defect("opening a store forgets the damage that it finds", True,
-           MessageStore, "_know_damage", _nothing),
+           MessageStore, "_know_damage", nothing),
     Defect("damaged places side by side keep each other damaged", True,
            repair, "intact_beside", _whole_file, ("pair",)),
     Defect("what is given back waits for nobody", True,
@@ -123,11 +105,11 @@ KNOWN = (
     Defect("a transaction is decided before its message is safe", True,
            TransactionProcessor, "_committed", _note_at_once),
     Defect("a transaction producer is not known before it sends", True,
-           TransactionProducer, "_find_brokers", _nothing_later),
+           TransactionProducer, "_find_brokers", nothing_later),
     Defect("delayed messages count as delivered before they are safe", True,
            DelayOffsetPersistence, "_make_safe_later", _safe_at_once),
     Defect("sends are answered at once", False, Durability, "answer", _acknowledged_at_once),
-    Defect("a sync syncs nothing", False, FlushService, "_sync_files", _nothing),
+    Defect("a sync syncs nothing", False, FlushService, "_sync_files", nothing),
     Defect("a leader commits alone", False, Leadership, "_commit", _commits_alone, ("group",)),
     Defect("votes are kept in memory", False, RaftStore, "save", _votes_in_memory, ("group",)),
     Defect("offsets go past what is being handled", False,

@@ -22,7 +22,7 @@ from aiorocketmq.store.dledger.raft_store import MemberLog
 from aiorocketmq.store.log.entry_log import DledgerLog
 from aiorocketmq.store.model.status import PutResult
 
-from .defects import Defect
+from .defect import Defect
 
 
 def _all_names_by_now(self: MappedFileQueue, *above: Path) -> None:

@@ -29,7 +29,7 @@ from aiorocketmq.store.log.entry_recovery import _Recovery
 from aiorocketmq.store.replica import repair
 from aiorocketmq.store.replica.replica_stream import SlaveSide
 
-from .defects import Defect, _nothing_later
+from .defect import Defect, nothing_later
 
 
 def _behind_the_blank(self: _Recovery, *args: Any) -> Any:
@@ -71,7 +71,7 @@ REVERTED = (
     Defect("a blank whose entry never came stays in a member's log", True,
            _Recovery, "_result", _behind_the_blank, ("group",)),
     Defect("what a master deletes of offsets stays at its slave", True,
-           SlaveSync, "_remove_what_is_gone", _nothing_later, ("pair", "group")),
+           SlaveSync, "_remove_what_is_gone", nothing_later, ("pair", "group")),
     Defect("a lost file of a slave's log has nothing beside it", True,
            repair, "intact_bytes", _within_its_file, ("pair",)),
     Defect("a broker is gone with the connection of the registration that came last", True,

@@ -34,7 +34,7 @@ from aiorocketmq.store.raft.follower import Follower
 from aiorocketmq.store.replica.replica_log import ReplicaQueues
 from aiorocketmq.store.replica.replica_stream import SlaveSide
 
-from .defects import Defect
+from .defect import Defect
 
 _BODY_SIZE = struct.Struct(">i")
 _BODY_SIZE_AT = HEADS[0].size - _BODY_SIZE.size
