@@ -74,6 +74,8 @@ class CommitFile:
         self._saved: tuple[int, int] | None = None
         self.has_checksums: bool = False
         """All that was written since the checksums were is ours."""
+        self.is_of_others: bool = False
+        """The original has written it."""
 
     def load(self) -> tuple[int, int]:
         """Committed index and end index, -1 where nobody knows. Raises StoreFileError."""
@@ -81,6 +83,7 @@ class CommitFile:
         committed, end = _number(values.get("committedIndex")), _number(values.get("endIndex"))
         known = (-1 if committed is None else committed, -1 if end is None else end)
         self.has_checksums = values.get("entryChecksums") == "1"
+        self.is_of_others = bool(values) and not self.has_checksums
         self._saved = known if self.has_checksums else None
         return known
 
@@ -196,13 +199,15 @@ class MemberFiles:
         marked = self._marker.now
         self.committed_index = max(committed, -1 if marked is None else marked.synced_index)
 
-    def trusted_index(self, *, clean: bool) -> int:
-        """Entries up to this one were on the disk at an orderly stop, or as far as the marker says;
-        -1 where only the original has written."""
+    def trusted_index(self, *, clean: bool) -> int | None:
+        """Entries up to this one were on the disk at an orderly stop, or as far as the marker says.
+        None: nobody knows, for the original has written."""
         marked = self._marker.now
-        if marked is None:
-            return -1
-        return self._end_index if clean else marked.synced_index
+        if marked is None or (clean and self._end_index < 0):
+            return None
+        if clean:
+            return self._end_index
+        return None if self._commit.is_of_others else marked.synced_index
 
     def judge(self, end_index: int, end_term: int, damage: str | None, *, clean: bool) -> None:
         """Whether the log that was found is all that this member had; where it is not, that is

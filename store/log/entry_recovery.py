@@ -46,10 +46,10 @@ class EntryRecovery(NamedTuple):
 
 
 def recover_entries(
-    commit_log: CommitLog, index: EntryIndex, *, trusted: int = -1
+    commit_log: CommitLog, index: EntryIndex, *, trusted: int | None = None
 ) -> EntryRecovery:
     """Read the log, whose files are loaded, from where it may be wrong. ``trusted``: up to this
-    entry all were on the disk, and nobody else has written since: it is read from there on. -1:
+    entry all were on the disk, and nobody else has written since: it is read from there on. None:
     that is not known.
 
     Bodies are looked at whatever ``checkCRCOnRecover`` says: it is little, and what a power failure
@@ -60,7 +60,7 @@ def recover_entries(
     if not files:
         return EntryRecovery(-1, -1, -1, start)
     recovery = _Recovery(files, index, trusted)
-    if trusted >= 0:
+    if trusted is not None and trusted >= 0:
         recovery.go_to(trusted)
     return recovery.found()
 
@@ -68,7 +68,7 @@ def recover_entries(
 class _Recovery:
     """One attempt after the other, each from further in front."""
 
-    def __init__(self, files: list[MappedFile], index: EntryIndex, trusted: int) -> None:
+    def __init__(self, files: list[MappedFile], index: EntryIndex, trusted: int | None) -> None:
         self._files: Final = files
         self._index: Final = index
         self._number = self._first_to_read(trusted)
@@ -126,13 +126,13 @@ class _Recovery:
         # the first file may not have been read
         return self._result(*first_entry(self._files[0], self._index, self._end.index))
 
-    def _first_to_read(self, trusted: int) -> int:
+    def _first_to_read(self, trusted: int | None) -> int:
         """Which file: as the original, but none behind what is known to be on the disk."""
         number = max(0, len(self._files) - _FILES_READ)
         while number:
             file = self._files[number]
             head = _first_head(file)
-            if head is not None and (trusted < 0 or head.index <= trusted):
+            if head is not None and (trusted is None or head.index <= trusted):
                 place = self._index.place(head.index)
                 if place is not None and place.pos == file.start:
                     break

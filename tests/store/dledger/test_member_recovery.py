@@ -184,12 +184,14 @@ def test_damage_in_front_of_entries_takes_them_and_the_vote(
     same_again(tmp_path, source, target)
 
 
-@pytest.mark.parametrize("number", [10, 20])
-def test_all_that_is_not_known_to_be_on_the_disk_is_read(tmp_path: Path, number: int) -> None:
-    """Also in front of the last three files."""
+@pytest.mark.parametrize(("known", "number"), [(10, 10), (10, 20), (-1, 20)])
+def test_all_that_is_not_known_to_be_on_the_disk_is_read(
+    tmp_path: Path, known: int, number: int
+) -> None:
+    """Also in front of the last three files, and where nothing is known."""
     source, target = pair(tmp_path, 400)
     raft = raft_of(target)
-    raft.files.save_ends(10, 10, 10)
+    raft.files.save_ends(known, known, known)
     position = raft.log.position_of(number)
     crash(target)
     first, *others = data_files(tmp_path / "b", "n1")
