@@ -58,9 +58,15 @@ _PERMISSIONS: Final[Mapping[str, int]] = {
 }
 
 ON_THE_WAY: Final = frozenset(
-    {TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME}
+    {
+        TopicName.SCHEDULE,
+        TopicName.TRANS_HALF,
+        TopicName.TRANS_OP_HALF,
+        TopicName.TRANS_CHECK_MAX_TIME,
+    }
 )
-"""Messages in them belong to other topics, to all of them: no default says anything of these."""
+"""Messages in them belong to other topics, to all of them, or say what becomes of those: no default
+says anything of these."""
 
 Resource = tuple[str, int]
 """A topic, or a group as its retry topic, and what is wanted of it."""

@@ -20,6 +20,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
@@ -262,7 +263,10 @@ def op_body(number: int) -> bytes:
 
 def op_numbers(message: MessageExt) -> list[int]:
     """Which half messages an op message ends; a 5.x broker puts several into one. What is none ends
-    nothing."""
+    nothing, nor does a message of another topic that has named this one as its further queue: the
+    original lets it."""
+    if message.topic != TopicName.TRANS_OP_HALF:
+        return []
     if message.tags != OP_TAG or len(message.stored_body) > MAX_OP_BODY:
         return []
     parts = message.stored_body.split(b",")

@@ -11,7 +11,7 @@ Stands around the writer only when it is switched on: a put costs nothing otherw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, ParamSpec
 
 import msgspec
@@ -25,6 +25,7 @@ from ...remoting.protocol.message.dispatched import (
 from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES, PropertyName
 from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.message.topic_names import (
+    SEND_FORBIDDEN_TOPICS,
     TopicName,
     is_dlq_topic,
     is_lmq_topic,
@@ -56,7 +57,8 @@ _MAX_NUMBER_SIZE: Final = 20
 
 class DispatchRules(NamedTuple):
     """``light``: names with ``%LMQ%`` are light queues, of which there may be
-    ``max_light_queues``."""
+    ``max_light_queues``, and so many others may be made in the life of a process because they are
+    named: the original makes all of them."""
 
     light: bool
     max_light_queues: int
@@ -124,6 +126,7 @@ class MultiDispatch:
         self._arrivals: Final = arrivals
         self._rules: Final = rules
         self._writer: Final = writer
+        self._others_made = 0
 
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
@@ -133,13 +136,13 @@ class MultiDispatch:
         if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
             return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))
         names = dispatched_names(properties)
-        refusal = self._refusal(names) or self._writer.refusal  # before anything is made for it
+        wanted = [(name, self._rules.queue_id(name, message.queue_id)) for name in names]
+        # before anything is made for it
+        refusal = self._illegal(names) or self._no_space(wanted) or self._writer.refusal
         if refusal is not None:
             return refusal
-        named = [
-            self._queues.get_or_create(name, self._rules.queue_id(name, message.queue_id))
-            for name in names
-        ]
+        self._others_made += len(self._new(wanted, light=False))
+        named = [self._queues.get_or_create(*queue) for queue in wanted]
         more = [
             queue
             for queue in dict.fromkeys(named)
@@ -169,7 +172,8 @@ class MultiDispatch:
         if NAMES_PAIR not in properties or not is_dispatched(topic) or is_dead_letter(topic):
             return None
         names = dispatched_names(properties)
-        refusal = self._refusal(names)
+        light = [(name, 0) for name in names if self._rules.is_light(name)]
+        refusal = self._illegal(names) or self._no_space(light)
         size = len(properties) + len(NUMBERS) + 2 + _MAX_NUMBER_SIZE * len(names)
         if refusal is None and size > MAX_PROPERTIES_BYTES:
             remark = (
@@ -179,27 +183,44 @@ class MultiDispatch:
             return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
         return refusal
 
-    def _refusal(self, names: Sequence[str]) -> PutResult | None:
-        problem = next((error for name in names if (error := topic_error(name)) is not None), None)
+    def _illegal(self, names: Sequence[str]) -> PutResult | None:
+        problem = next((error for name in names if (error := _name_error(name)) is not None), None)
         if len(names) > MAX_TARGETS:
             problem = f"{len(names)} topics are named, {MAX_TARGETS} may be"
-        if problem is not None:
-            return PutResult(
-                PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}"
-            )
-        if self._rules.light and (new := {name for name in names if self._is_new_light(name)}):
-            light = sum(is_lmq_topic(topic) for topic, _ in self._known)
-            if light + len(new) > self._rules.max_light_queues:
-                remark = (
-                    "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed "
-                    "maxLmqConsumeQueueNum "
-                    f"{self._rules.max_light_queues}"
-                )
-                return PutResult(PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, remark=remark)
-        return None
+        if problem is None:
+            return None
+        return PutResult(
+            PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}"
+        )
 
-    def _is_new_light(self, name: str) -> bool:
-        return is_lmq_topic(name) and (name, 0) not in self._known
+    def _no_space(self, queues: Sequence[tuple[str, int]]) -> PutResult | None:
+        most = self._rules.max_light_queues
+        made = self._others_made + len(self._new(queues, light=False))
+        if (light := self._new(queues, light=True)) and made <= most:
+            made = sum(is_lmq_topic(topic) for topic, _ in self._known) + len(light)
+        if made <= most:
+            return None
+        remark = (
+            "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed "
+            f"maxLmqConsumeQueueNum {most}"
+        )
+        return PutResult(PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, remark=remark)
+
+    def _new(self, queues: Iterable[tuple[str, int]], *, light: bool) -> set[tuple[str, int]]:
+        """Those that are not there yet."""
+        return {
+            queue
+            for queue in queues
+            if self._rules.is_light(queue[0]) is light and queue not in self._known
+        }
+
+
+def _name_error(name: str) -> str | None:
+    """A unit in the queue of delayed messages, or of what becomes of transactions, would be taken
+    for the broker's own."""
+    if name in SEND_FORBIDDEN_TOPICS:
+        return f"Sending message to topic[{name}] is forbidden."
+    return topic_error(name)
 
 
 def is_dispatched(topic: str) -> bool:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.processors.transaction import TransactionProcessor
+from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import FlushDiskType
+from aiorocketmq.store.put import multi_dispatch
 
 from .sim_broker import SimBroker, SimClient, store_config
 from .transaction_scenes import (
@@ -89,6 +91,32 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
         assert (halves.front, halves.end, halves.undecided) == (100, 150, 50)
 
     replay(tmp_path, before, after, at_last)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_message_of_somebody_else_decides_no_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    """One that names the queue of ops as its own further queue; ``refuses=False``: a broker of the
+    original took it."""
+    sent: list[SendMessageResponse] = []
+    if not refuses:
+        monkeypatch.setattr(multi_dispatch, "SEND_FORBIDDEN_TOPICS", frozenset())
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client))
+        forged = f"TAGS\x01d\x02INNER_MULTI_DISPATCH\x01{OP}"
+        if refuses:
+            with pytest.raises(BrokerError, match="MESSAGE_ILLEGAL"):
+                await client.send("T", b"0,1,2,3", properties=forged)
+        else:
+            await client.send("T", b"0,1,2,3", properties=forged)
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        await end(client, sent[0], COMMIT)
+        assert [message.body for message in stored(world, "T", 1)] == [b"body K"]
+
+    replay(tmp_path, before, after, store=store_config(tmp_path, enable_multi_dispatch=True))
 
 
 @pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])

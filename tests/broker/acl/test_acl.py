@@ -60,7 +60,12 @@ def test_of_two_accounts_with_one_key_the_first_counts() -> None:
 
 @pytest.mark.parametrize(
     "topic",
-    ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"],
+    [
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+    ],
 )
 def test_messages_of_all_topics_are_not_what_a_default_is_for(topic: str) -> None:
     """They are on their way to others, of which some may be denied."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -261,14 +263,18 @@ TestBookkeeping.settings = settings(deadline=None, max_examples=60, stateful_ste
 # -- ops
 
 
+op = partial(message, topic="RMQ_SYS_TRANS_OP_HALF_TOPIC")
+
+
 @given(st.integers(0, 2**63 - 1))
 @settings(deadline=None)
 def test_an_op_names_its_half_message(number: int) -> None:
-    assert op_numbers(message("TAGS\x01d\x02WAIT\x01true", op_body(number))) == [number]
+    assert op_numbers(op("TAGS\x01d\x02WAIT\x01true", op_body(number))) == [number]
 
 
 def test_ops_of_others() -> None:
-    assert op_numbers(message("TAGS\x01d", b"1,22,333")) == [1, 22, 333]
-    assert op_numbers(message("TAGS\x01d", b"1,x,-3,")) == [1]
-    assert op_numbers(message("TAGS\x01e", b"1")) == []
-    assert op_numbers(message("TAGS\x01d", b"1," * 5000)) == []
+    assert op_numbers(op("TAGS\x01d", b"1,22,333")) == [1, 22, 333]
+    assert op_numbers(op("TAGS\x01d", b"1,x,-3,")) == [1]
+    assert op_numbers(op("TAGS\x01e", b"1")) == []
+    assert op_numbers(op("TAGS\x01d", b"1," * 5000)) == []
+    assert op_numbers(message("TAGS\x01d", b"1", topic="T")) == []

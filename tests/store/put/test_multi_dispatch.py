@@ -11,6 +11,7 @@ import pytest
 
 from aiorocketmq.remoting.protocol.message.dispatched import dispatched_numbers
 from aiorocketmq.remoting.protocol.message.properties import tags_code
+from aiorocketmq.remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
@@ -138,6 +139,21 @@ def test_what_no_queue_can_be_named(tmp_path: Path, names: list[str]) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("topic", sorted(SEND_FORBIDDEN_TOPICS))
+def test_what_nobody_may_send_to_is_not_named_either(tmp_path: Path, topic: str) -> None:
+    """A unit in the queue of ops would decide somebody's transaction at the next start."""
+    store = open_store(tmp_path, **ON)
+    for result in (
+        put(store, properties=named("B", topic)),
+        store.later_refusal("T", b"INNER_MULTI_DISPATCH\x01" + topic.encode()),
+    ):
+        assert result is not None
+        assert result.status is PutStatus.MESSAGE_ILLEGAL
+        assert topic in result.remark
+    assert store.topics() == set()
+    store.close()
+
+
 def test_light_queues_have_a_limit(tmp_path: Path) -> None:
     store = open_store(tmp_path, **ON, max_lmq_consume_queue_num=2)
     put_ok(store, properties=named("%LMQ%a", "%LMQ%b", "B"))
@@ -145,6 +161,17 @@ def test_light_queues_have_a_limit(tmp_path: Path) -> None:
     assert result.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
     assert result.remark.startswith("[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]")
     put_ok(store, properties=named("%LMQ%a", "C"))
+    store.close()
+
+
+def test_so_have_others_that_are_made_because_they_are_named(tmp_path: Path) -> None:
+    store = open_store(tmp_path, **ON, max_lmq_consume_queue_num=2)
+    put_ok(store, "T", properties=named("B", "C", "%LMQ%a"))
+    result = put(store, "T", properties=named("B", "D"))
+    assert result.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    assert store.topics() == {"T", "B", "C", "%LMQ%a"}
+    put_ok(store, "D")
+    put_ok(store, "T", properties=named("B", "D", "%LMQ%b"))
     store.close()
 
 
