@@ -266,7 +266,9 @@ class RouteProcessor:
         return Reply(body=encode_body(self._routes.cluster_info()))
 
     async def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = await self._sliced.alone(self._routes.wipe_write_perm(request.broker_name))
+        count = await self._sliced.alone(
+            self._routes.wipe_write_perm(request.broker_name), ctx.connection
+        )
         log.info(
             "write permission wiped broker=%s topics=%d peer=%s",
             request.broker_name,
@@ -276,7 +278,9 @@ class RouteProcessor:
         return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
     async def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = await self._sliced.alone(self._routes.add_write_perm(request.broker_name))
+        count = await self._sliced.alone(
+            self._routes.add_write_perm(request.broker_name), ctx.connection
+        )
         log.info(
             "write permission added broker=%s topics=%d peer=%s",
             request.broker_name,

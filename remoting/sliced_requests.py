@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from .dispatch import Body, Context, Outcome, SyncHandler, in_task
+from .peer import Peer
 from .slices import Steps
 
 T = TypeVar("T")
@@ -36,8 +39,10 @@ async def in_slices(steps: Steps[T]) -> T:
 
 class SlicedRequests:
     """What is done in one slice is answered at once, as long as that takes less than a tenth of the
-    time. Of everything else one is worked on at a time, a slice in a turn, in the order in which
-    they came: what a hundred peers ask together must not make a turn a hundred slices long."""
+    time. Of everything else one is worked on at a time, a slice in a turn of the loop: what a
+    hundred peers ask together must not make a turn a hundred slices long. Peers come one after the
+    other, each with one request in the order in which it sent them: who has one waits for one of
+    each, whatever they have sent. To its end, or two heartbeats of a group would be mixed."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -45,7 +50,7 @@ class SlicedRequests:
         self._left_s = 0.0
         """Of what may be done at once in this window."""
         self._unfinished = 0
-        self._one_at_a_time = asyncio.Lock()
+        self._turns = _Turns()
         self._in_task = in_task(self._to_the_end)
 
     def handler(self, work: SlicedHandler) -> SyncHandler:
@@ -69,10 +74,11 @@ class SlicedRequests:
 
         return handle
 
-    async def alone(self, steps: Steps[T]) -> T:
-        """Long work of an ``async`` handler: one at a time, with the requests above."""
+    async def alone(self, steps: Steps[T], peer: Peer) -> T:
+        """Long work of an ``async`` handler, for ``peer``: one at a time, with the requests
+        above."""
         try:
-            async with self._one_at_a_time:
+            async with self._turns.turn_of(peer):
                 await asyncio.sleep(0)
                 return await in_slices(steps)
         finally:
@@ -90,7 +96,7 @@ class SlicedRequests:
         """Nothing is done for a peer that is not there any more when its turn comes."""
         steps, size = queued
         try:
-            async with self._one_at_a_time:
+            async with self._turns.turn_of(ctx.connection):
                 await asyncio.sleep(
                     0
                 )  # or all that begin in this turn would be done in it, one after the other
@@ -99,3 +105,42 @@ class SlicedRequests:
             steps.close()
             ctx.connection.dequeued(size)
             self._unfinished -= 1
+
+
+class _Turns:
+    """One at a time. While several wait, a peer that has had its turn is the last one."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: dict[Peer, deque[asyncio.Future[None]]] = {}
+        """Those of each peer in the order in which they came; the peer whose turn is next first."""
+
+    @asynccontextmanager
+    async def turn_of(self, peer: Peer) -> AsyncIterator[None]:
+        if self._taken:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(peer, deque()).append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it had just come
+                    self._next()
+                raise
+        self._taken = True
+        try:
+            yield
+        finally:
+            self._next()
+
+    def _next(self) -> None:
+        """Those that were cancelled are passed over."""
+        while self._waiting:
+            peer = next(iter(self._waiting))
+            turns = self._waiting.pop(peer)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[peer] = turns
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._taken = False

@@ -36,7 +36,7 @@ class ConsumeQueueProcessor:
     def table(self) -> ProcessorTable:
         return {RequestCode.QUERY_CONSUME_QUEUE: self.query}
 
-    async def query(self, request: QueryConsumeQueueRequest, _body: Body, _ctx: Context) -> Reply:
+    async def query(self, request: QueryConsumeQueueRequest, _body: Body, ctx: Context) -> Reply:
         """Entries of a queue, and whether the subscription of a group takes them. An index that is
         not there is code 0."""
         topic, queue_id, store = request.topic, request.queue_id, self._store
@@ -52,7 +52,9 @@ class ConsumeQueueProcessor:
             filter_data=self._filter_data(topic, group, subscription)
             if group is not None
             else None,
-            queue_data=await self._sliced.alone(self._entries(request, subscription)),
+            queue_data=await self._sliced.alone(
+                self._entries(request, subscription), ctx.connection
+            ),
             max_queue_index=store.max_offset(topic, queue_id),
             min_queue_index=store.min_offset(topic, queue_id),
         )

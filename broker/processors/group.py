@@ -78,7 +78,7 @@ class GroupProcessor:
         log.info("groups wanted by=%s count=%d", ctx.peer, len(wanted))
         for group in wanted:
             _check(group)
-        await self._sliced.alone(self._update_in_slices(wanted))
+        await self._sliced.alone(self._update_in_slices(wanted), ctx.connection)
         await self._settled()
         return Reply()
 
@@ -102,7 +102,7 @@ class GroupProcessor:
         self._groups.delete(request.group_name)
         offsets_too = bool(request.remove_offset or request.clean_offset)
         if offsets_too:
-            await self._sliced.alone(self._offsets.remove_group(request.group_name))
+            await self._sliced.alone(self._offsets.remove_group(request.group_name), ctx.connection)
         await self._settled(offsets_too=offsets_too)
         return Reply()
 

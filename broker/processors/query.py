@@ -31,7 +31,7 @@ class QueryProcessor:
     def table(self) -> ProcessorTable:
         return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
 
-    async def query(self, request: QueryMessageRequest, _body: Body, _ctx: Context) -> Reply:
+    async def query(self, request: QueryMessageRequest, _body: Body, ctx: Context) -> Reply:
         """The newest messages with a key, in the order they were stored, of all that were stored
         when it was asked; what the index does not have in time is missing, and that is said. Many
         items may have to be looked at: other requests have their turn in between.
@@ -43,7 +43,7 @@ class QueryProcessor:
         steps = self._store.query.steps(
             request.topic, request.key, count, request.begin_timestamp, request.end_timestamp
         )
-        found = await self._sliced.alone(steps)
+        found = await self._sliced.alone(steps, ctx.connection)
         if not found.records:
             remark = f"can not find message, {missing or 'maybe time range not correct'}"
             return Reply(ResponseCode.QUERY_NOT_FOUND, _NOTHING_FOUND, remark=remark)

@@ -60,7 +60,7 @@ class StatsProcessor:
             RequestCode.GET_BROKER_CONSUME_STATS: self._sliced.handler(self.consume_stats),
         }
 
-    async def view(self, request: ViewBrokerStatsDataRequest, _body: Body, _ctx: Context) -> Reply:
+    async def view(self, request: ViewBrokerStatsDataRequest, _body: Body, ctx: Context) -> Reply:
         """One statistic over the last minute, hour and day. Of how far a group is behind (bytes,
         ms) only the present is known, it stands as the sum of all three."""
         name, key = request.stats_name, request.stats_key
@@ -77,7 +77,7 @@ class StatsProcessor:
                 else BrokerStatsData(stats_minute=now, stats_hour=now, stats_day=now)
             )
         else:
-            data = await self._sliced.alone(self._windows.data(name, key))
+            data = await self._sliced.alone(self._windows.data(name, key), ctx.connection)
         if data is None:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"The stats <{name}> <{key}> not exist")
         return Reply(body=encode_body(data))

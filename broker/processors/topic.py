@@ -92,7 +92,7 @@ class TopicProcessor:
         for config in wanted:
             self._check_name(config.topic_name)
             _check_queue_nums(config.read_queue_nums, config.write_queue_nums)
-        made = await self._sliced.alone(self._make_in_slices(wanted))
+        made = await self._sliced.alone(self._make_in_slices(wanted), ctx.connection)
         await self._settled()
         await self._name_servers.announce(*made)
         for topic in made:
@@ -148,7 +148,7 @@ class TopicProcessor:
         (code 216)."""
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
-        await self._sliced.alone(self._delete_in_slices(request.topic))
+        await self._sliced.alone(self._delete_in_slices(request.topic), ctx.connection)
         await self._settled(offsets_too=True)
         await self._name_servers.have_heard()
         return Reply()

@@ -315,8 +315,9 @@ def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(
 
     async def most_in_a_turn() -> int:
         ask = BrokerNameRequest(broker_name="a")
+        peers = [connect(SimOwner(Dispatcher({})))[0] for _ in range(10)]
         asking = asyncio.gather(
-            *(world.route.wipe_write_perm(ask, NOTHING, context()) for _ in range(10))
+            *(world.route.wipe_write_perm(ask, NOTHING, context(connection=each)) for each in peers)
         )
         before, most = touched, 0
         while not asking.done():

@@ -104,9 +104,58 @@ def test_an_error_in_a_late_slice_is_answered_and_others_go_on() -> None:
     assert answers == [(13, 17), (2, 0)]
 
 
+def test_peers_have_their_turn_one_after_the_other() -> None:
+    """However much one of them has sent; what one has sent is done in its order."""
+    work, done = Work(), list[tuple[int, int]]()
+
+    def counted(asked: Any, body: Any, ctx: Context) -> Steps[Reply]:
+        answer = yield from work(asked, body, ctx)
+        done.append(divmod(ctx.opaque, 100))
+        return answer
+
+    async def scene() -> None:
+        owner = SimOwner(Dispatcher({CODE: SlicedRequests().handler(counted)}))
+        for peer in range(20):
+            frames = [request(100 * peer + number, 3) for number in range(8)]
+            connect(owner)[0].data_received(b"".join(frames))
+        connect(owner)[0].data_received(request(2000, 0))
+        await asyncio.gather(*owner.tasks)
+
+    asyncio.run(scene())
+    assert done.index((20, 0)) <= 21  # one of each, and the one that was being worked on
+    assert sorted(done) == sorted(done, key=lambda each: each[0])  # stable: each peer's in order
+
+
+def test_who_is_cancelled_while_it_waits_leaves_the_turn_to_others() -> None:
+    async def scene() -> list[int]:
+        turns, begun = SlicedRequests(), list[int]()
+
+        def steps(number: int) -> Steps[int]:
+            begun.append(number)
+            yield
+            return number
+
+        peers = [connect(SimOwner(Dispatcher({})))[0] for _ in range(4)]
+        tasks = [
+            asyncio.create_task(turns.alone(steps(number), peer))
+            for number, peer in enumerate(peers)
+        ]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        while not tasks[0].done():
+            await asyncio.sleep(0)
+        tasks[2].cancel()  # its turn has just come
+        assert await tasks[3] == 3
+        assert await turns.alone(steps(4), peers[0]) == 4
+        return begun
+
+    assert asyncio.run(scene()) == [0, 3, 4]
+
+
 def test_what_asynchronous_handlers_do_at_length_is_done_one_after_the_other() -> None:
     async def scene() -> list[tuple[int, int]]:
         turns, log, turn = SlicedRequests(), list[tuple[int, int]](), 0
+        peer = connect(SimOwner(Dispatcher({})))[0]
 
         def steps(number: int) -> Steps[int]:
             for _ in range(2):
@@ -115,7 +164,7 @@ def test_what_asynchronous_handlers_do_at_length_is_done_one_after_the_other() -
             log.append((number, turn))
             return number
 
-        work = asyncio.gather(*(turns.alone(steps(number)) for number in range(3)))
+        work = asyncio.gather(*(turns.alone(steps(number), peer) for number in range(3)))
         while not work.done():
             await asyncio.sleep(0)
             turn += 1

@@ -34,7 +34,7 @@ from aiorocketmq.client.consumer import group_member
 from aiorocketmq.client.consumer.group_member import GroupMember
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.producer.transaction import TransactionProducer
-from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.dispatch import Body, Context, Reply
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.store.dledger.raft_store import RaftStore
 from aiorocketmq.store.model.errors import StoreError
@@ -99,10 +99,10 @@ def _unsafe_until_it_leads(self: TableLog) -> None:
 _caught_up = TableLog.catch_up
 
 
-async def _deleted_at_once(self: GroupProcessor, request: Any, *rest: Any) -> Reply:
+async def _deleted_at_once(self: GroupProcessor, request: Any, _body: Body, ctx: Context) -> Reply:
     self._groups.delete(request.group_name)
     if request.remove_offset or request.clean_offset:
-        await self._sliced.alone(self._offsets.remove_group(request.group_name))
+        await self._sliced.alone(self._offsets.remove_group(request.group_name), ctx.connection)
     return Reply()
 
 
