@@ -37,5 +37,5 @@ class Clients:
             OnlineProcessor(producers, consumers),
             RelayProcessor(config, consumers, store),
             ConsumeQueueProcessor(consumers, store, state.filters),
-            QueueLockProcessor(state.locks, clock),
+            QueueLockProcessor(state.locks, state.topics, store, config.broker_name, clock),
         )

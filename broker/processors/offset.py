@@ -77,11 +77,14 @@ class OffsetProcessor:
         return first.min_offset <= 0 and not (first.count and first.suggest_pulling_from_slave)
 
     def update(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
-        if self._offsets.is_of_deleted(request.topic, is_there=request.topic in self._topics):
+        """Done, whatever is wanted, as in the original; kept is what is of a queue that there is,
+        because the table is everybody's."""
+        topic, queue_id = request.topic, request.queue_id
+        if not self._topics.has_queue(topic, queue_id, self._store.max_offset):
             return _DONE
-        self._offsets.commit(
-            request.consumer_group, request.topic, request.queue_id, request.commit_offset
-        )
+        if self._offsets.is_of_deleted(topic, is_there=topic in self._topics):
+            return _DONE
+        self._offsets.commit(request.consumer_group, topic, queue_id, request.commit_offset)
         return _DONE
 
     def search(self, request: SearchOffsetRequest, _body: Body, _ctx: Context) -> Reply:

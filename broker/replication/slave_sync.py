@@ -484,6 +484,8 @@ class SlaveSync:
     def commit(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
         """UPDATE_CONSUMER_OFFSET while this broker is no master."""
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        if not self._topics.has_queue(topic, queue_id, self._store.max_offset):
+            return _DONE
         self._offsets.commit(group, topic, queue_id, request.commit_offset)
         if self._accepted.accept(f"{topic}{SEPARATOR}{group}", queue_id, request.commit_offset):
             self._accepted_changed()

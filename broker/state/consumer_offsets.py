@@ -1,8 +1,8 @@
 """How far each group has consumed (class ConsumerOffsetManager; ``broker-services.md`` §4).
 
 The table is ``topic@group`` → queue id → next offset, as in the file
-``config/consumerOffset.json``. Committing is unconditional: no check of topic, group or queue, and
-also backwards.
+``config/consumerOffset.json``. Committing is unconditional: no check of topic, group or queue
+(``processors/offset.py`` leaves out those that there are not), and also backwards.
 """
 
 from __future__ import annotations

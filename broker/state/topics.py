@@ -175,6 +175,14 @@ class Topics:
     def __contains__(self, name: str) -> bool:
         return name in self._table
 
+    def has_queue(self, name: str, queue_id: int, max_offset: Callable[[str, int], int]) -> bool:
+        """A queue of a topic that somebody has made; of others, and behind its last one, those that
+        have ever had a message: light ones, whose names have no end, and those that a topic had."""
+        topic = self._table.get(name)
+        return (topic is not None and 0 <= queue_id < topic.max_queue_nums) or (
+            max_offset(name, queue_id) > 0
+        )
+
     def is_system(self, name: str) -> bool:
         """A topic that no administrator may create, change or delete."""
         return name in self._system or is_system_topic(name)

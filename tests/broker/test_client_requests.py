@@ -184,6 +184,7 @@ def test_check_of_a_subscription(play: Play, kind: Any, code: int) -> None:
 def test_queue_locks(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
+        await sim.make_topic("T")
         queues = (MessageQueue("T", "b", 0), MessageQueue("T", "b", 1))
 
         async def lock(client_id: str, *wanted: MessageQueue) -> tuple[MessageQueue, ...]:
@@ -199,6 +200,30 @@ def test_queue_locks(play: Play) -> None:
         body = UnlockBatchRequestBody(consumer_group="g", client_id="one", mq_set=queues)
         assert (await client.ask(RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body))).code == 0
         assert await lock("two", *queues) == queues
+
+    play(scenario)
+
+
+def test_there_are_locks_of_queues_that_are_here(play: Play) -> None:
+    """One client could take the places of all."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.send("T", b"x")
+        queues = [MessageQueue("T", "b", 3)]
+        others = [
+            MessageQueue("T", "b", 4),
+            MessageQueue("T", "b", -1),
+            MessageQueue("T", "another", 0),
+            MessageQueue("never-made", "b", 0),
+        ]
+        body = LockBatchRequestBody(
+            consumer_group="g", client_id="one", mq_set=tuple(queues + others)
+        )
+        answer = await client.ask(RequestCode.LOCK_BATCH_MQ, None, encode_body(body))
+        found = decode_body(LockBatchResponseBody, answer.check().body)
+        assert list(found.lock_ok_mq_set) == queues
+        assert len(sim.broker.state.locks) == 1
 
     play(scenario)
 
@@ -235,6 +260,7 @@ def test_a_member_of_a_group_gives_locks_while_it_leads_and_says_when_they_end(
             assert sim.broker.group._roles is not None
             appearance = sim.broker.group._roles._appearance
             sim.owner.dispatcher = sim.broker._ports._dispatcher
+            await sim.make_topic("T")
             queue, clients = MessageQueue("T", "b", 0), [sim.connect(), sim.connect()]
             for client, name in zip(clients, ("one", "two"), strict=True):
                 await client.heartbeat(name, "g", f"unordered of {name}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import (
@@ -48,6 +49,7 @@ def test_consumer_offsets(play: Play) -> None:
             RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False)
         )
         assert answer.code == 22
+        await sim.make_topic("T")
         update = UpdateConsumerOffsetRequest(
             consumer_group="g", topic="T", queue_id=0, commit_offset=0
         )
@@ -67,6 +69,42 @@ def test_consumer_offsets(play: Play) -> None:
         assert decode_body(ConsumerOffsetTable, answer.check().body).offset_table == {"T@g": {0: 5}}
         answer = await client.ask(RequestCode.GET_ALL_DELAY_OFFSET)
         assert decode_body(DelayOffsetTable, answer.check().body).offset_table == {}
+
+    play(scenario)
+
+
+def test_an_offset_of_a_queue_that_is_not_there_is_answered_and_not_kept(play: Play) -> None:
+    """One client could fill the table of all with it."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.send("T", b"x", queue_id=3)  # of 4
+        await client.send("gone from the table".replace(" ", "-"), b"x")
+        sim.broker.state.topics._table.pop("gone-from-the-table")
+        for topic, queue_id, is_kept in (
+            ("T", 0, True),
+            ("T", 3, True),
+            ("T", 4, False),
+            ("T", -1, False),
+            ("never-made", 0, False),
+            ("gone-from-the-table", 0, True),
+            ("gone-from-the-table", 1, False),
+        ):
+            update = UpdateConsumerOffsetRequest(
+                consumer_group="g", topic=topic, queue_id=queue_id, commit_offset=1
+            )
+            (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).check()
+            assert (sim.broker.state.offsets.get("g", topic, queue_id) == 1) is is_kept
+        shrunk = sim.broker.state.topics.get("T")
+        assert shrunk is not None
+        sim.broker.state.topics.update(
+            replace(shrunk.config, read_queue_nums=2, write_queue_nums=2)
+        )
+        update = UpdateConsumerOffsetRequest(  # of what its members still have
+            consumer_group="g", topic="T", queue_id=3, commit_offset=2
+        )
+        (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).check()
+        assert sim.broker.state.offsets.get("g", "T", 3) == 2
 
     play(scenario)
 
@@ -302,13 +340,10 @@ def test_messages_that_cannot_be_given_back(play: Play, caplog: pytest.LogCaptur
 def test_offsets_are_kept_under_names_of_sensible_length_only(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
-        for group, topic, code in (
-            ("g" * 600, "T", 1),
-            ("g", "T" * 600, 1),
-            ("g" * 300, "T" * 300, 0),
-        ):
+        await sim.make_topic("T")
+        for group, code in (("g" * 600, 1), ("g" * 300, 0)):
             header = UpdateConsumerOffsetRequest(
-                consumer_group=group, topic=topic, queue_id=0, commit_offset=5
+                consumer_group=group, topic="T", queue_id=0, commit_offset=5
             )
             assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == code
 

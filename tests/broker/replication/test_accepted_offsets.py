@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aiorocketmq.broker.replication.accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets
@@ -90,6 +91,11 @@ def test_a_place_committed_while_the_master_was_away_is_not_lowered_when_it_come
     tmp_path: Path,
 ) -> None:
     async def scene(pair: Pair) -> None:
+        await pair.master.make_topic("T")
+        await pair.once()
+        unmade = replace(commit(50), topic="never-made")
+        await pair.at_slave.ask(RequestCode.UPDATE_CONSUMER_OFFSET, unmade)
+        assert pair.slave.broker.state.offsets.get("g", "never-made", 0) == -1
         await pair.at_master.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit(50))
         await pair.once()
         assert pair.offset() == 50

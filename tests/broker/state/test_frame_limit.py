@@ -245,6 +245,7 @@ def test_who_asks_is_told(tmp_path: Path) -> None:
         async with asyncio.timeout(30), sim_broker(tmp_path) as sim:
             client, broker = sim.connect(), sim.broker
             await client.heartbeat("c", "known")
+            await sim.make_topic("T")
             broker.state.offsets.commit("known", "U", 0, 1)
             for budget in (
                 broker.state.topics.frame_budget,
