@@ -28,8 +28,9 @@ from ...remoting.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from ...remoting.protocol.codes import LanguageCode, ResponseCode
-from ...remoting.protocol.message.topic_names import is_retry_topic
 from ...remoting.slices import Steps, slices
+from . import wanted_sets
+from .wanted_sets import Entry, WantedSet, WantedSets
 
 if TYPE_CHECKING:
     from ...remoting.peer import Peer
@@ -74,7 +75,7 @@ class ClientChannel(msgspec.Struct, eq=False):
     """When its last heartbeat came, by the clock on the wall."""
     heard_ms: int
     """The same by one that never jumps."""
-    wanted: frozenset[tuple[str, str, frozenset[str]]] = frozenset()
+    wanted: WantedSet = frozenset()
     """Topics, kinds of expression and expressions, where the members of its group share the
     messages."""
     size_bytes: int = MEMBER_BYTES
@@ -128,6 +129,8 @@ class ConsumerGroup(msgspec.Struct, eq=False):
     message_model: MessageModel | None = None
     consume_from_where: ConsumeFromWhere | None = None
     broadcast: bool = False
+    wants: WantedSets = msgspec.field(default_factory=WantedSets)
+    """Of all members."""
 
     def describe(self, data: ConsumerData) -> None:
         self.consume_type = data.consume_type
@@ -182,10 +185,8 @@ class ConsumerGroup(msgspec.Struct, eq=False):
 
     def _is_abandoned(self, old: SubscriptionData, new: SubscriptionData) -> bool:
         """Something else is asked for, and nobody who shares the messages asks for that."""
-        asked = _wanted(old)
-        return _wanted(new) != asked and not any(
-            asked in each.wanted or not each.wanted for each in self.channels.values()
-        )
+        asked = wanted_sets.entry(old)
+        return wanted_sets.entry(new) != asked and not self.wants.anybody(asked)
 
     def find(self, client_id: str) -> ClientChannel | None:
         """The member of that id, where it was heard last."""
@@ -367,10 +368,19 @@ class Consumers(_Groups[ConsumerGroup]):
         before = None if known is None else known.channels.get(channel.connection)
         group, is_new = self._join(data.group_name, channel)
         group.describe(data)
-        if not group.broadcast:
-            channel.wanted = wanted_of(data)
+        wanted = frozenset() if group.broadcast else wanted_sets.wanted_of(data)
+        channel.wanted = group.wants.add(wanted)
+        if before is not None:
+            group.wants.remove(before.wanted)
         _tell_conflicts(group, channel, before)
         return group.subscribe(data.subscription_data_set, channel.last_update_ms) or is_new
+
+    def unregister(self, name: str, connection: Peer) -> bool:
+        group = self._groups.get(name)
+        channel = None if group is None else group.channels.get(connection)
+        if group is not None and channel is not None:
+            group.wants.remove(channel.wanted)
+        return super().unregister(name, connection)
 
     def subscription(self, name: str, topic: str) -> Subscription | None:
         """What the group wants of the topic."""
@@ -385,18 +395,6 @@ class Consumers(_Groups[ConsumerGroup]):
     def groups_subscribed(self, topic: str) -> list[str]:
         """Groups with members that want the topic."""
         return [group.name for group in self._groups.values() if topic in group.subscriptions]
-
-
-def wanted_of(data: ConsumerData) -> frozenset[tuple[str, str, frozenset[str]]]:
-    """What a member subscribes; tags in any order. Not every client asks for its retry topic."""
-    return frozenset(
-        _wanted(each) for each in data.subscription_data_set if not is_retry_topic(each.topic)
-    )
-
-
-def _wanted(data: SubscriptionData) -> tuple[str, str, frozenset[str]]:
-    wanted = frozenset(data.tags_set or (data.sub_string or "",))
-    return data.topic, data.expression_type, wanted
 
 
 def _tell_conflicts(
@@ -420,7 +418,7 @@ def _tell_conflicts(
                 "instanceName group=%s %r and %r",
                 group.name, channel, other,
             )  # fmt: skip
-        if channel.wanted and other.wanted and channel.wanted != other.wanted:
+        if channel.wanted and other.wanted and channel.wanted is not other.wanted:
             channel.connection.tell_of(
                 log,
                 ("other subscriptions", group.name),
@@ -431,6 +429,6 @@ def _tell_conflicts(
             return
 
 
-def _topics_of(wanted: Iterable[tuple[str, str, frozenset[str]]]) -> str:
+def _topics_of(wanted: Iterable[Entry]) -> str:
     topics = sorted({topic for topic, _, _ in wanted})
     return ", ".join(topics[:_TOLD])

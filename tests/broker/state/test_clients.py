@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 
-from aiorocketmq.broker.state import clients
+from aiorocketmq.broker.state import clients, wanted_sets
 from aiorocketmq.broker.state.clients import (
     CLIENT_EXPIRED_MS,
     MEMBER_BYTES,
@@ -196,6 +197,51 @@ def test_members_that_subscribe_to_different_things_are_told(
     assert told(a) == told(b) == ["other subscriptions"] * conflict
 
 
+class _Counted(tuple[str, str, frozenset[str]]):
+    """What is subscribed, counting how often it is looked at."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        _Counted.looks += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.looks += 1
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_long_heartbeat_does_not_look_at_each_subscription_of_each_member(
+    monkeypatch: pytest.MonkeyPatch, alike: bool
+) -> None:
+    """It is done in one step, while everybody waits."""
+    consumers, mine, topics = Consumers(), connection("mine"), [f"t{n}" for n in range(50)]
+    entry = wanted_sets.entry
+    monkeypatch.setattr(wanted_sets, "entry", lambda data: _Counted(entry(data)))
+
+    def all_topics(tag: str, version: int) -> ConsumerData:
+        wanted = tuple(
+            SubscriptionData(topic=topic, sub_string=tag, tags_set=(tag,), sub_version=version)
+            for topic in topics
+        )
+        return ConsumerData(group_name="g", subscription_data_set=wanted)
+
+    for number in range(400):
+        data = all_topics("a", 9) if alike else consumer("g", f"of-{number}")
+        consumers.register(data, channel(connection(str(number)), client_id=str(number)))
+    for data in (all_topics("a", 9), all_topics("b", 1)):
+        _Counted.looks = 0
+        consumers.register(data, channel(mine, client_id="mine"))
+        assert _Counted.looks < 20 * len(topics)
+    found = consumers.subscription("g", "t0")
+    assert found is not None
+    assert found.data.sub_string == ("a" if alike else "b")  # the others, or nobody, want "a"
+
+
 def test_a_member_is_found_by_its_id() -> None:
     consumers, producers, a, b = Consumers(), Producers(), connection("a"), connection("b")
     consumers.register(consumer("g"), channel(a, client_id="one"))
@@ -318,12 +364,12 @@ class ClientMachine(RuleBasedStateMachine):
     def pass_time(self, ms: int) -> None:
         self.now += ms
 
-    @rule(group=GROUPS, peer=PEERS)
-    def heartbeat(self, group: str, peer: int) -> None:
+    @rule(group=GROUPS, peer=PEERS, tags=st.sampled_from(["", "a", "b", "a b"]))
+    def heartbeat(self, group: str, peer: int, tags: str) -> None:
+        """Of the same topic, so that a new member is the only change."""
         is_new = (group, peer) not in self.members
-        assert (
-            self.consumers.register(consumer(group), channel(self.peers[peer], self.now)) == is_new
-        )
+        data = replace(tagged(*tags.split()), group_name=group)
+        assert self.consumers.register(data, channel(self.peers[peer], self.now)) == is_new
         assert self.producers.register(group, channel(self.peers[peer], self.now)) == is_new
         self.members[group, peer] = self.now
 
@@ -361,6 +407,16 @@ class ClientMachine(RuleBasedStateMachine):
                 assert table.groups_of(peer) == {
                     group for group, other in self.members if other == number
                 }
+
+    @invariant()
+    def what_members_want_is_counted(self) -> None:
+        for group in self.consumers:
+            wanted = [member.wanted for member in group.channels.values()]
+            for tags in ((), ("a",), ("b",), ("a", "b")):
+                entry = wanted_sets.entry(tagged(*tags).subscription_data_set[0])
+                assert group.wants.anybody(entry) == any(
+                    entry in each or not each for each in wanted
+                )
 
 
 TestClientMachine = ClientMachine.TestCase
