@@ -1,5 +1,6 @@
 """What of a request its ACL signature is about (``remoting.md`` §1.8; classes AclClientRPCHook,
-AclUtils)."""
+AclUtils): the values of its fields and its body, not its code, nor the names of the fields (quirk
+``SIGNED_VALUES``)."""
 
 from __future__ import annotations
 

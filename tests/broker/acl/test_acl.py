@@ -93,6 +93,22 @@ def test_the_signature_of_a_query_counts_with_and_without_the_field_that_java_si
         table.account_of(fields | {"Signature": signature("wrong", fields, b"")}, b"", "10.0.0.1")
 
 
+def test_a_signature_says_nothing_of_the_request_nor_of_the_names_of_its_fields() -> None:
+    """It is over values alone, as the original has it. So whoever reads it along can make other
+    requests of it: a deletion (215) of a look at a topic (202), with the same ``topic``."""
+    table, credentials = table_of(account()), Credentials("someone", "topsecret")
+    looked_at = signed(credentials, {"topic": "Orders"}, b"")  # no code stands in what is signed
+    assert table.account_of(looked_at, b"", "10.0.0.1") is not None
+    connections = signed(credentials, {"consumerGroup": "cg"}, b"")  # 38
+    assert sorted(connections) == ["AccessKey", "Signature", "consumerGroup"]
+    deletion = {  # 207
+        "AccessKey": "someone",
+        "Signature": connections["Signature"],
+        "groupName": "cg",
+    }
+    assert table.account_of(deletion, b"", "10.0.0.1") is not None
+
+
 def test_a_signature_covers_every_field_and_the_body() -> None:
     table = table_of(account())
     sent = signed(Credentials("someone", "topsecret"), {"topic": "T", "queueId": "1"}, b"body")
