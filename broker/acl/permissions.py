@@ -104,6 +104,16 @@ class Account(NamedTuple):
                 "is not"
             )
 
+    def check_sender(self) -> None:
+        """Raises ``AclError`` when it may send to no topic."""
+        owned = self.resources or {}
+        granted = [right for name, right in owned.items() if not is_retry_topic(name)]
+        if not any(
+            right & Permission.PUB and not right & Permission.DENY
+            for right in (*granted, self.default_topic)
+        ):
+            raise AclError("No default permission for any topic to send to")
+
     def check(self, wanted: Iterable[Resource]) -> None:
         """Raises ``AclError`` for what this account may not do."""
         if self.may_everything:

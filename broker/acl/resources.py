@@ -48,6 +48,8 @@ class Right(Enum):
     """Where it does not depend on topics and groups."""
 
     ADMINISTRATOR = "administrator"
+    SENDER = "sender"
+    """An account that may send to some topic."""
     ANY_ACCOUNT = "any account"
     EVERYBODY = "everybody"
     """Also without a signature."""
@@ -170,6 +172,8 @@ COMPATIBLE_NEEDS: Final[Needs] = {
     RequestCode.SEND_BATCH_MESSAGE: _send,
     RequestCode.SEND_REPLY_MESSAGE: _send,
     RequestCode.SEND_REPLY_MESSAGE_V2: _send,
+    # Ours: who says it takes a place among those of all producers.
+    RequestCode.SEND_SEQUENCE_HELLO: Right.SENDER,
     # Who looks after a machine has no account of its users.
     RequestCode.HEALTH: Right.EVERYBODY,
 }
@@ -203,7 +207,6 @@ _OWN_NEEDS: Final[Needs] = {
     # how the broker is, and names that are the same everywhere
     RequestCode.GET_BROKER_RUNTIME_INFO: Right.ANY_ACCOUNT,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Right.ANY_ACCOUNT,
-    RequestCode.SEND_SEQUENCE_HELLO: Right.ANY_ACCOUNT,
     # whole tables (slaves are white listed), and what is of no topic or group alone
     RequestCode.GET_ALL_TOPIC_CONFIG: Right.ADMINISTRATOR,
     RequestCode.GET_BROKER_CONFIG: Right.ADMINISTRATOR,

@@ -107,7 +107,11 @@ class AclGuard:
         need = self._needs.get(ctx.code, self._without_a_row)
         if need is Right.ADMINISTRATOR:
             account.check_administrator(ctx.code)
-        elif callable(need) and (not account.admin or ctx.code in LISTS_COUNT):
+        elif account.admin and ctx.code not in LISTS_COUNT:
+            return
+        elif need is Right.SENDER:
+            account.check_sender()
+        elif callable(need):
             account.check(need(ctx.request, body))
 
     def _topic_at(self, phy_offset: int) -> str | None:

@@ -16,6 +16,7 @@ from ...remoting.protocol.commands.send import (
 )
 from ...remoting.protocol.message.properties import MessageError, PropertyName
 from ...remoting.protocol.message.send_sequence import SendSequence
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.batch import decode_batch, encode_batch
 from ...remoting.protocol.record.batch_records import batch_problem, batch_size
 from ...remoting.protocol.record.layout import QUEUE_UNIT
@@ -108,10 +109,11 @@ class SequencedSends:
             raise RequestError(
                 ResponseCode.SEQUENCES_NOT_READY, "SEND_SEQUENCE_HELLO (9100) comes first"
             )
-        if request.queue_id < 0 or topic.retry_of is not None:
-            raise RequestError(
+        if request.queue_id < 0 or topic.retry_of is not None or topic.name == TopicName.TRACE:
+            raise RequestError(  # who may send nothing may send a trace
                 ResponseCode.MESSAGE_ILLEGAL,
-                "a message with a sequence names its queue, of a topic that is no retry topic",
+                "a message with a sequence names its queue, of a topic that is no retry topic and "
+                f"not {TopicName.TRACE}",
             )
         before, _, behind = f"\x02{request.properties or ''}".rpartition(_PAIR)
         given, end, behind = behind.partition("\x02")

@@ -173,6 +173,7 @@ def test_an_epoch_that_is_not_in_the_log_is_not_promised(
     [
         ({"queue_id": -1}, "names its queue"),
         ({"topic": "%RETRY%g", "queue_id": 0}, "no retry topic"),
+        ({"topic": "RMQ_SYS_TRACE_TOPIC", "queue_id": 0}, "not RMQ_SYS_TRACE_TOPIC"),
         ({"more": "\x02DELAY\x013"}, "neither a delay level nor a transaction"),
         ({"more": "\x02TRAN_MSG\x01true"}, "neither a delay level nor a transaction"),
         ({"producer_id": "a b"}, "id:epoch:number:begun_ms"),

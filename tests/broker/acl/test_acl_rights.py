@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiorocketmq.broker.acl.permissions import AccessTable, AclFile
+from aiorocketmq.broker.acl.permissions import AccessTable, AclError, AclFile
 from aiorocketmq.broker.acl.resources import LISTS_COUNT, needs_of_requests
 from aiorocketmq.broker.processors.acl import AclGuard
 from aiorocketmq.remoting.dispatch import Dispatcher, Handler, Reply
@@ -170,7 +170,7 @@ ROWS: dict[RequestCode, Row] = {
     Code.GET_BROKER_RUNTIME_INFO: Row({}, (ANYBODY,)),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row({}, (ANYBODY,)),
     Code.HEALTH: Row({}, (ANYBODY,)),
-    Code.SEND_SEQUENCE_HELLO: Row({"producerId": "a", "epoch": "0"}, (ANYBODY,)),
+    Code.SEND_SEQUENCE_HELLO: Row({"producerId": "a", "epoch": "0"}, ("topic:T=PUB",)),
     Code.UPDATE_AND_CREATE_TOPIC: Row(
         {
             "topic": "T",
@@ -319,13 +319,45 @@ async def test_every_request_needs_its_right_and_no_more(tmp_path: Path) -> None
 
 
 @asynchronous
+async def test_a_producer_may_begin_where_it_may_send_to_any_topic(tmp_path: Path) -> None:
+    """It takes a place among those of all producers."""
+    row = ROWS[Code.SEND_SEQUENCE_HELLO]
+    async with guarded(tmp_path) as broker:
+        for rights, may in (
+            (("topic:T=SUB", "group:g=PUB"), False),  # no message goes there
+            (("topic:T=SUB", "topic:U=SUB|PUB"), True),
+            (("topic:T=DENY",), False),
+        ):
+            broker.rights_are(*rights)
+            found = await broker.refusal(TESTED, Code.SEND_SEQUENCE_HELLO, row)
+            assert (found is None) is may, rights
+        assert await broker.refusal(NOBODY, Code.SEND_SEQUENCE_HELLO, row) is not None
+
+
+def test_a_default_to_send_counts() -> None:
+    for default, may in (("PUB", True), ("PUB|SUB", True), ("SUB", False), ("DENY", False)):
+        entry = {
+            "accessKey": TESTED.access_key,
+            "secretKey": TESTED.secret_key,
+            "defaultTopicPerm": default,
+            "topicPerms": ["T=DENY"],
+        }
+        table = AccessTable([AclFile("accounts.yml", {"accounts": [entry]})])
+        try:
+            table.accounts[TESTED.access_key].check_sender()
+            assert may, default
+        except AclError:
+            assert not may, default
+
+
+@asynchronous
 async def test_compatible_is_as_open_as_the_original(tmp_path: Path) -> None:
     """But for accounts, batches, replies and transactions, which were closed before."""
     async with guarded(tmp_path, acl_compatible=True) as broker:
         broker.rights_are("group:g=SUB")
         opened = {code for code in ROWS if await broker.refusal(NOBODY, code) is None}
         checked = {10, 310, 36, 11, 361, 12, 34, 35, 38, 15, 17, 25, 200, 207, 215}
-        checked |= {50, 51, 53, 320, 324, 325, 37, 18, 225}
+        checked |= {50, 51, 53, 320, 324, 325, 37, 18, 225, 9100}
         assert opened == {code for code in ROWS if code not in checked}
         assert await broker.refusal(TESTED, Code.CONSUMER_SEND_MSG_BACK) is None, (
             "the topic is not asked for"
