@@ -64,6 +64,9 @@ _NO_COUNTERS: Final[Mapping[int, PullCounter]] = {}
 _MASTER_ID: Final = 0
 _TAG_TYPES: Final = (None, "", TAG)
 _LONGEST_HOLD_MS: Final = 3_600_000
+_CROWDED_HOLD_MS: Final = 15_000
+"""As long as clients ask for (brokerSuspendMaxTimeMillis): then who has more than its share has to
+give way."""
 _PULLS_PER_TURN: Final = 64
 """So many held pulls are answered in one turn of the loop: about a millisecond's work."""
 
@@ -147,7 +150,7 @@ class PullProcessor:
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
         if code is ResponseCode.PULL_NOT_FOUND and request.sys_flag & PullSysFlag.SUSPEND:
-            if not self._held.is_full:
+            if not self._held.is_full_for(ctx.connection):
                 self._hold(request, wanted, ctx)
                 return PENDING
             ctx.connection.outages.occurs(
@@ -373,7 +376,8 @@ class PullProcessor:
             if config.long_polling_enable
             else config.short_polling_time_mills
         )
-        wait_ms = max(0, min(wait_ms, _LONGEST_HOLD_MS))
+        longest_ms = _CROWDED_HOLD_MS if self._held.is_crowded else _LONGEST_HOLD_MS
+        wait_ms = max(0, min(wait_ms, longest_ms))
         connection = ctx.connection
         if "held_pulls" not in connection.attributes:
             connection.attributes["held_pulls"] = True

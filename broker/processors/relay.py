@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec.structs import replace
 
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RemotingError, RequestError, RequestTimeout
+from ...remoting.peer import Peer
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.reset import GetConsumerStatusBody
 from ...remoting.protocol.codes import (
@@ -39,7 +43,7 @@ CLIENT_TIMEOUT_S: Final = 10.0
 STATUS_TIMEOUT_S: Final = 5.0
 MAX_RELAYS: Final = 256
 """Questions that wait for their client, each perhaps with a message; more are answered
-SYSTEM_BUSY."""
+SYSTEM_BUSY, and so are those of a connection that has as many as are left for others."""
 
 
 class RelayProcessor:
@@ -47,7 +51,8 @@ class RelayProcessor:
         self._broker_name = config.broker_name
         self._consumers = consumers
         self._store = store
-        self._relays = 0
+        self._relays: Counter[Peer] = Counter()
+        """By who has asked."""
 
     @property
     def table(self) -> ProcessorTable:
@@ -58,44 +63,45 @@ class RelayProcessor:
         }
 
     async def running_info(
-        self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context
+        self, request: GetConsumerRunningInfoRequest, _body: Body, ctx: Context
     ) -> Reply:
         """The consumer's own answer, whatever it is."""
         channel = self._channel_for(request.consumer_group, request.client_id)
-        return await self._relay(
-            RequestCode.GET_CONSUMER_RUNNING_INFO, request, b"", request.consumer_group, channel
-        )
+        with self._waiting(ctx.connection, 1):
+            return await relay(
+                RequestCode.GET_CONSUMER_RUNNING_INFO, request, b"", request.consumer_group, channel
+            )
 
     async def consume_directly(
-        self, request: ConsumeMessageDirectlyRequest, _body: Body, _ctx: Context
+        self, request: ConsumeMessageDirectlyRequest, _body: Body, ctx: Context
     ) -> Reply:
         """One consumer handles one message now, outside of its turn; its own answer, whatever it
         is."""
         record = self._record(request.msg_id)
         channel = self._channel_for(request.consumer_group, request.client_id or "")
         passed_on = replace(request, broker_name=self._broker_name)
-        return await self._relay(
-            RequestCode.CONSUME_MESSAGE_DIRECTLY, passed_on, record, request.consumer_group, channel
-        )
+        code, group = RequestCode.CONSUME_MESSAGE_DIRECTLY, request.consumer_group
+        with self._waiting(ctx.connection, 1):
+            return await relay(code, passed_on, record, group, channel)
 
-    async def _relay(
-        self, code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel
-    ) -> Reply:
-        """Raises ``RequestError``."""
-        self._check_limit()
-        self._relays += 1
-        try:
-            return await relay(code, header, body, group, channel)
-        finally:
-            self._relays -= 1
-
-    def _check_limit(self) -> None:
-        """Raises ``RequestError``."""
-        if self._relays >= MAX_RELAYS:
+    @contextmanager
+    def _waiting(self, peer: Peer, count: int) -> Iterator[None]:
+        """So many questions of a peer. Raises ``RequestError``."""
+        waiting = self._relays.total()
+        if self._relays[peer] >= MAX_RELAYS - waiting:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                f"{MAX_RELAYS} questions wait for their clients, try again later",
+                f"{waiting} questions wait for their clients, of this connection "
+                f"{self._relays[peer]}; all may have {MAX_RELAYS}, one of them as many as are "
+                "left: try again later",
             )
+        self._relays[peer] += count
+        try:
+            yield
+        finally:
+            self._relays[peer] -= count
+            if not self._relays[peer]:
+                del self._relays[peer]
 
     def _record(self, msg_id: str | None) -> bytes:
         """The message that the id leads to. Raises ``RequestError``, ``ValueError`` for what is no
@@ -129,7 +135,7 @@ class RelayProcessor:
         return channel
 
     async def consumer_status(
-        self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context
+        self, request: GetConsumerStatusRequest, _body: Body, ctx: Context
     ) -> Reply:
         """How far the consumers of a group are, as they know it themselves; who does not answer is
         left out."""
@@ -147,12 +153,8 @@ class RelayProcessor:
         for channel in wanted:
             check_version(channel, V3_0_7_SNAPSHOT)
         header = GetConsumerStatusRequest(topic=request.topic, group=request.group)
-        self._check_limit()
-        self._relays += len(wanted)
-        try:
+        with self._waiting(ctx.connection, len(wanted)):
             answers = await asyncio.gather(*(_status_of(channel, header) for channel in wanted))
-        finally:
-            self._relays -= len(wanted)
         table = {
             channel.client_id: status.message_queue_table
             for channel, status in zip(wanted, answers, strict=True)

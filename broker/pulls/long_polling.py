@@ -51,6 +51,15 @@ class HeldPull(msgspec.Struct, eq=False):
     gone: bool = False
     scanning: bool = False
     """It is being read in steps."""
+    size_bytes: int = 0
+    """Of its header, and of its filter when it was the first with it."""
+
+
+class _Holder(msgspec.Struct, eq=False):
+    """A connection that waits."""
+
+    pulls: dict[HeldPull, None] = {}
+    size_bytes: int = 0
 
 
 class HeldPulls:
@@ -60,7 +69,7 @@ class HeldPulls:
         self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
         self._queues_of: dict[str, dict[int, None]] = {}
         """Those that somebody waits for, by topic."""
-        self._by_connection: dict[Peer, dict[HeldPull, None]] = {}
+        self._holders: dict[Peer, _Holder] = {}
         self._deadlines: list[tuple[float, int, HeldPull]] = []
         self._numbers = itertools.count()
         self._held = 0
@@ -71,9 +80,20 @@ class HeldPulls:
     def __len__(self) -> int:
         return self._held
 
+    def is_full_for(self, connection: Peer) -> bool:
+        """One may have as much as is left: however many greedy ones there are, they come to the
+        same share, and leave as much to all others together. (The dynamic threshold of A. Choudhury
+        and E. Hahne, for buffers that the ports of a switch share.)"""
+        pulls, size_bytes = MAX_HELD_PULLS - self._held, MAX_HELD_BYTES - self._bytes
+        holder = self._holders.get(connection)
+        if holder is None:
+            return pulls <= 0 or size_bytes <= 0
+        return len(holder.pulls) >= pulls or holder.size_bytes >= size_bytes
+
     @property
-    def is_full(self) -> bool:
-        return self._held >= MAX_HELD_PULLS or self._bytes >= MAX_HELD_BYTES
+    def is_crowded(self) -> bool:
+        """More than half is taken."""
+        return 2 * self._held > MAX_HELD_PULLS or 2 * self._bytes > MAX_HELD_BYTES
 
     @property
     def next_deadline(self) -> float | None:
@@ -89,10 +109,15 @@ class HeldPulls:
     def hold(self, held: HeldPull) -> None:
         self._by_queue.setdefault((held.topic, held.queue_id), {})[held] = None
         self._queues_of.setdefault(held.topic, {})[held.queue_id] = None
-        self._by_connection.setdefault(held.connection, {})[held] = None
         heapq.heappush(self._deadlines, (held.deadline, next(self._numbers), held))
+        held.size_bytes = len(held.ctx.raw_header) + self._use(held.wanted, 1)
+        holder = self._holders.get(held.connection)
+        if holder is None:
+            holder = self._holders[held.connection] = _Holder()
+        holder.pulls[held] = None
+        holder.size_bytes += held.size_bytes
         self._held += 1
-        self._bytes += len(held.ctx.raw_header) + self._use(held.wanted, 1)
+        self._bytes += held.size_bytes
 
     def release(self, held: HeldPull) -> None:
         """The pull is answered, or nobody wants the answer any more."""
@@ -104,7 +129,11 @@ class HeldPulls:
         _discard(self._by_queue, (held.topic, held.queue_id), held)
         if not self.waits_for(held.topic, held.queue_id):
             _discard(self._queues_of, held.topic, held.queue_id)
-        _discard(self._by_connection, held.connection, held)
+        holder = self._holders[held.connection]
+        del holder.pulls[held]
+        holder.size_bytes -= held.size_bytes
+        if not holder.pulls:
+            del self._holders[held.connection]
         if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._held:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].gone]
             heapq.heapify(self._deadlines)
@@ -151,7 +180,8 @@ class HeldPulls:
 
     def of_connection(self, connection: Peer) -> list[HeldPull]:
         """Those that came over a connection."""
-        return list(self._by_connection.get(connection, ()))
+        holder = self._holders.get(connection)
+        return [] if holder is None else list(holder.pulls)
 
 
 def _discard(table: dict[K, dict[V, None]], key: K, value: V) -> None:

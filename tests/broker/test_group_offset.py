@@ -25,7 +25,10 @@ from aiorocketmq.remoting.protocol.bodies.stats import (
 )
 from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.admin import QueryConsumeQueueRequest
-from aiorocketmq.remoting.protocol.commands.client import ConsumeMessageDirectlyRequest
+from aiorocketmq.remoting.protocol.commands.client import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+)
 from aiorocketmq.remoting.protocol.commands.offset import (
     CloneGroupOffsetRequest,
     GetConsumerStatusRequest,
@@ -39,6 +42,7 @@ from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
 
+from ..sim import turns as loop_turns
 from .sim_broker import SimBroker, SimClient, sim_broker, store_config
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -385,6 +389,34 @@ def test_a_message_is_handed_to_one_consumer(
             ResponseCode.SYSTEM_BUSY,
         ]
         assert (await admin.ask(code, request)).code == ResponseCode.CONSUME_MSG_TIMEOUT
+
+    play(tmp_path, scene)
+
+
+def test_who_asks_much_leaves_places_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(sim: SimBroker, admin: SimClient) -> None:
+        code, waiting = RequestCode.GET_CONSUMER_RUNNING_INFO, list[Context]()
+        consumer = sim.connect()
+        await consumer.heartbeat("c1", "g")
+
+        def wait(_request: object, _body: Body, ctx: Context) -> Outcome:
+            waiting.append(ctx)
+            return PENDING
+
+        consumer.answers[code] = wait
+        request = GetConsumerRunningInfoRequest(consumer_group="g", client_id="c1")
+        monkeypatch.setattr(relaying, "MAX_RELAYS", 8)
+        asked = [asyncio.create_task(admin.ask(code, request)) for _ in range(8)]
+        await loop_turns()
+        others = [asyncio.create_task(sim.connect().ask(code, request)) for _ in range(2)]
+        await loop_turns()
+        for ctx in waiting:
+            ctx.reply(Reply(0))
+        codes = [answer.code for answer in await asyncio.gather(*asked)]
+        assert codes == [0] * 4 + [ResponseCode.SYSTEM_BUSY] * 4
+        assert [answer.code for answer in await asyncio.gather(*others)] == [0, 0]
 
     play(tmp_path, scene)
 

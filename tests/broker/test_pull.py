@@ -345,6 +345,38 @@ def test_pulls_that_cannot_be_held_are_told_in_the_log(
     assert line.startswith("pulls are answered at once, too many are held already held=1 group=g")
 
 
+@pytest.mark.parametrize("limit", ["pulls", "bytes"])
+def test_some_greedy_consumers_leave_places_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """The limit of a connection (``maxInFlight``) is not enough for that."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        held = [asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))]
+        await turns()
+        if limit == "pulls":
+            monkeypatch.setattr(long_polling, "MAX_HELD_PULLS", 80)
+        else:
+            monkeypatch.setattr(
+                long_polling, "MAX_HELD_BYTES", 80 * world.broker.reads.pull._held._bytes
+            )
+        greedy = [world.connect() for _ in range(7)]
+        for _ in range(80):
+            for each in greedy:
+                held.append(asyncio.ensure_future(pull(each, sys_flag=HELD_BY_REQUEST)))
+            await turns()
+        before = world.broker.reads.pull.held_pulls
+        assert 65 < before < 75
+        held.append(asyncio.ensure_future(pull(world.connect(), sys_flag=HELD_BY_REQUEST)))
+        await turns()
+        assert world.broker.reads.pull.held_pulls == before + 1
+        await client.send("T", b"m")
+        await asyncio.gather(*held)
+        assert world.broker.reads.pull.held_pulls == world.broker.reads.pull._held._bytes == 0
+
+    play(tmp_path, scene)
+
+
 def test_a_held_pull_is_answered_at_its_deadline(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await client.send("T", b"m")

@@ -60,15 +60,37 @@ def test_headers_and_filters_have_a_limit_together(monkeypatch: pytest.MonkeyPat
         held(pulls, wanted=each, header=bytes(100)) for each in (shared, shared, shared, other)
     ]
     found += [held(pulls, wanted=frozenset((1,)), header=bytes(500))]
-    assert not pulls.is_full
+    assert not pulls.is_full_for(cast(Any, Peer()))
     last = held(pulls, header=bytes(100))
-    assert pulls.is_full
+    assert pulls.is_full_for(cast(Any, Peer()))
     pulls.release(last)
-    assert not pulls.is_full
+    assert not pulls.is_full_for(cast(Any, Peer()))
     for each in (*found, last):
         pulls.release(each)
     assert pulls._bytes == 0
     assert not pulls._users
+
+
+def test_greedy_connections_come_to_the_same_share_and_leave_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that came first had more; what they lose at a deadline they do not get again."""
+    monkeypatch.setattr(long_polling, "MAX_HELD_PULLS", 1000)
+    pulls, peers = HeldPulls(), [cast(Any, Peer()) for _ in range(19)]
+    for peer in peers:
+        while not pulls.is_full_for(peer):
+            held(pulls, peer=peer, deadline=len(pulls) * 7 % 1000)
+    assert len(pulls) == 1000
+    assert pulls.is_crowded
+    for now in range(1000, 3000):
+        for due in pulls.expired(now - 1000, 99):
+            pulls.release(due)
+        for peer in peers:
+            if not pulls.is_full_for(peer):
+                held(pulls, peer=peer, deadline=now)
+    assert len(pulls) <= 955
+    assert max(len(pulls.of_connection(peer)) for peer in peers) <= 55
+    assert not pulls.is_full_for(cast(Any, Peer()))
 
 
 def test_an_expression_that_somebody_waits_with_is_compiled_once() -> None:
@@ -98,6 +120,7 @@ def test_a_connection_takes_its_pulls_with_it() -> None:
     for pull in mine:
         pulls.release(pull)
     assert pulls.of_connection(cast(Any, peer)) == []
+    assert cast(Any, peer) not in pulls._holders
     assert pulls.waiting("T", 0) == [other]
 
 
