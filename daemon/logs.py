@@ -39,7 +39,8 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """One line per record whatever a peer put into it; only the traceback of a bug takes more."""
+    """One line per record whatever a peer put into it; only the traceback of a bug takes more, and
+    those begin with a space."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = _timestamp(record)
@@ -48,7 +49,8 @@ class LineFormatter(logging.Formatter):
             message += f" ({left_out} lines like this were left out)"
         line = f"{stamp} {record.levelname:<7} {record.name.removeprefix(_PACKAGE + '.')} {message}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            for each in self.formatException(record.exc_info).split("\n"):
+                line += "\n " + _one_line(each)
         return line
 
 
@@ -67,7 +69,10 @@ class JsonFormatter(logging.Formatter):
             entry["left_out"] = left_out
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=str)
+        line = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=str)
+        if line.isprintable():
+            return line
+        return "".join(c if c.isprintable() else _json_escape(c) for c in line)
 
 
 def _event_and_fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -152,6 +157,11 @@ def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | N
 
 def _shortened(text: str) -> str:
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... ({len(text)} characters)"
+
+
+def _json_escape(character: str) -> str:
+    """JSON lets all but those below a space stand in a text; a terminal obeys some of them."""
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def _one_line(text: str) -> str:

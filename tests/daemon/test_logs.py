@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from aiorocketmq.daemon.logs import (
     LINES_PER_SECOND,
@@ -117,6 +120,41 @@ def test_a_bug_brings_its_traceback_as_a_field() -> None:
     except ZeroDivisionError:
         entry = json.loads(JsonFormatter().format(record("failed", exc_info=True)))
     assert "ZeroDivisionError" in entry["traceback"]
+
+
+# --- both
+# --------------------------------------------------------------------------------------------------
+
+UNPRINTABLE = "".join(c for c in map(chr, (*range(0x2100), 0xD800, 0xE0001)) if not c.isprintable())
+"""What a terminal may take for a command, or that hides or turns around what stands beside it."""
+
+
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_nothing_that_a_terminal_obeys_comes_out_of_a_log(formatter: logging.Formatter) -> None:
+    for text in (formatter.format(record("topic=%s", UNPRINTABLE + "ü")), *failures(formatter)):
+        assert text.replace("\n", "").isprintable()
+        assert "ü" in text
+
+
+def failures(formatter: logging.Formatter) -> Iterator[str]:
+    try:
+        raise ValueError(UNPRINTABLE + "\n2026 ERROR made up ü")
+    except ValueError:
+        yield formatter.format(record("failed", exc_info=True))
+
+
+def test_an_error_cannot_write_a_line_of_its_own() -> None:
+    [text] = failures(LineFormatter())
+    first, *others = text.split("\n")
+    assert first.endswith("failed")
+    assert all(line.startswith(" ") for line in others)
+
+
+def test_what_is_escaped_can_be_read_again() -> None:
+    assert as_json("topic=%s", UNPRINTABLE) == {"event": "", "topic": UNPRINTABLE}
+    [text] = failures(JsonFormatter())
+    assert "\n" not in text
+    assert UNPRINTABLE in json.loads(text)["traceback"]
 
 
 # --- files
