@@ -50,6 +50,7 @@ from .half_properties import Destination, destination_of
 from .transaction_log import TransactionLog, as_sent
 from .transactions import (
     ENDED,
+    KEEP_EARLIER,
     TRANSACTION_GROUP,
     UNDECIDED,
     Transaction,
@@ -109,9 +110,6 @@ class TransactionCheck:
         self._save_offsets = save_offsets
         self._begun: tuple[int, int, int, int] | None = None
         """Of both queues what has to be read, until all of it is."""
-        self._others = False
-        """There may be ops among that that are about half messages of an earlier life of their
-        queue."""
         self._turn = 0
         self._work = 0
         self._bytes = 0
@@ -157,7 +155,6 @@ class TransactionCheck:
         end = self._store.max_offset(_HALF, HALF_QUEUE_ID)
         ops_end = self._store.max_offset(_OP, HALF_QUEUE_ID)
         front, ops = self._position(_HALF, end), self._position(_OP, ops_end)
-        self._others = front is None
         if front is None:
             front, ops = self._store.min_offset(_HALF, HALF_QUEUE_ID), None
         if ops is None:
@@ -167,33 +164,36 @@ class TransactionCheck:
 
     async def load(self) -> None:
         """Find out what is undecided: read the ops behind the last progress, then tell copies from
-        originals. What cannot be read is read again by the next call, and nothing begins anew then:
-        producers have decided meanwhile, of which the ops may not be readable yet."""
-        store = self._store
+        originals. At last read the ops in front of it, so that a late word about what they say is
+        decided does nothing. What cannot be read is read again by the next call, and nothing begins
+        anew then: producers have decided meanwhile, of which the ops may not be readable yet."""
         if self._begun is None:
             self.begin()
             assert self._begun is not None
         front, end, ops, ops_end = self._begun
-        if front == end:
-            self._begun = None
-            return
-        while ops < ops_end:
-            found = store.get(_OP, HALF_QUEUE_ID, ops, 32)
-            for message in read_salvaged(bytes(found.body), "")[0]:
-                for number in op_numbers(message):
-                    if not self._others or self._is_about(message, number):
-                        self._halves.ended(number)
-            ops = max(found.next_begin_offset, ops + 1)
-            await self._pause(8)
+        await self._read_ops(ops, ops_end)
         await self._find_copies(end)
+        first = max(self._store.min_offset(_OP, HALF_QUEUE_ID), ops_end - KEEP_EARLIER)
+        await self._read_ops(first, ops)
         self._begun = None
-        log.info(
-            "transactions read half=%d..%d ops_until=%d undecided=%d",
-            front,
-            end,
-            ops_end,
-            self._halves.undecided,
-        )
+        if front < end:
+            log.info(
+                "transactions read half=%d..%d ops_until=%d undecided=%d",
+                front,
+                end,
+                ops_end,
+                self._halves.undecided,
+            )
+
+    async def _read_ops(self, number: int, end: int) -> None:
+        while number < end:
+            found = self._store.get(_OP, HALF_QUEUE_ID, number, 32)
+            for message in read_salvaged(bytes(found.body), "")[0]:
+                for half in op_numbers(message):
+                    if self._is_about(message, half):
+                        self._halves.ended(half)
+            number = max(found.next_begin_offset, number + 1)
+            await self._pause(8)
 
     def _position(self, topic: str, end: int) -> int | None:
         """How far a queue is done with, as the offsets say. None: it ends before that. It has begun
@@ -203,7 +203,7 @@ class TransactionCheck:
         return None if offset > end else min(end, max(offset, begin))
 
     def _is_about(self, op: MessageExt, number: int) -> bool:
-        """An op lies behind its half message."""
+        """An op lies behind its half message; others are about an earlier life of their queue."""
         entries = self._store.entries.some(_HALF, HALF_QUEUE_ID, number, 1)
         return not entries or entries[0][0] < op.commit_log_offset
 

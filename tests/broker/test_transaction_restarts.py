@@ -13,6 +13,7 @@ from aiorocketmq.broker.processors.transaction import TransactionProcessor
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
+from aiorocketmq.remoting.protocol.commands.transaction import EndTransactionRequest
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import FlushDiskType
 from aiorocketmq.store.put import multi_dispatch
@@ -295,7 +296,7 @@ def test_after_a_restart_a_word_about_the_first_number_decides_its_copy(tmp_path
         await end(client, sent[0], COMMIT)
         [(request, _)] = asked(client)
         (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))).check()
-        assert [op.body for op in stored(world, OP)] == [b"2", b"0"]
+        assert [op.body for op in stored(world, OP)] == [b"2", b"1", b"0"]
         assert len(stored(world, "T", 1)) == 1
 
     replay(tmp_path, before, after)
@@ -317,4 +318,62 @@ def test_after_a_restart_a_word_about_the_first_number_ends_an_immune_copy(tmp_p
         assert [op.body for op in stored(world, OP)] == [b"0", b"1"]
         assert len(stored(world, "T", 1)) == 1
 
+    replay(tmp_path, before, after)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("first", [ROLLBACK, COMMIT])
+def test_a_late_word_about_an_earlier_number_of_a_decided_transaction_does_nothing(
+    tmp_path: Path, first: int, restarts: bool
+) -> None:
+    """Two rounds have asked two members; the slow one answers after a third, and the producer's own
+    word was on its way for as long."""
+    sent: list[SendMessageResponse] = []
+    slow: list[EndTransactionRequest] = []
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client))
+        await checked(world)
+        [(request, _)] = asked(client)
+        slow.append(answer_to(request, COMMIT))
+        await checked(world)
+        [(request, _)] = asked(client)
+        (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, first))).check()
+        await checked(world)
+        assert world.broker.state.offsets.get(GROUP, HALF, 0) == 3
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        (await client.ask(RequestCode.END_TRANSACTION, slow[0])).check()
+        await end(client, sent[0], COMMIT)
+        assert len(stored(world, "T", 1)) == (first == COMMIT)
+
+    async def both(world: SimBroker, client: SimClient) -> None:
+        await before(world, client)
+        await after(world, client)
+
+    replay(tmp_path, *((before, after) if restarts else (both,)))
+
+
+def test_ops_of_an_earlier_life_of_the_half_queue_say_nothing_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """One was given up, which its producer may still decide."""
+
+    async def before(world: SimBroker, client: SimClient) -> None:
+        for _ in range(5):
+            await end(client, await half(world, client), ROLLBACK)
+        await checked(world)
+        assert at_once(world.broker.store.delete_topic_in_slices(HALF))
+        sent.append(await half(world, client, key="A"))
+        halves = world.broker.storage.transactions.halves
+        halves.dropped(0)
+        await end(client, await half(world, client, key="B"), ROLLBACK)
+        await checked(world)
+        assert world.broker.state.offsets.get(GROUP, HALF, 0) == 2
+
+    async def after(world: SimBroker, client: SimClient) -> None:
+        await end(client, sent[0], COMMIT)
+        assert len(stored(world, "T", 1)) == 1
+
+    sent: list[SendMessageResponse] = []
     replay(tmp_path, before, after)
