@@ -158,6 +158,7 @@ class GroupMember:
     def unsubscribe(self, topic: str) -> None:
         """Its queues are given up at the next rebalance."""
         self._unchecked.discard(topic)
+        self._outages.ends(("introduce", self.group), who=topic)
         if self.subscriptions.pop(topic, None) is not None:
             self._changed = True
             self.wake()
@@ -166,27 +167,47 @@ class GroupMember:
         """Divide again now."""
         self._wake.set()
 
-    async def introduce(self, *, check_expressions: bool = False) -> None:
+    async def introduce(self) -> None:
         """Tell the brokers of every subscribed topic who we are, if they do not know it yet.
 
-        A topic that does not exist is looked for again at every rebalance. An SQL expression that a
-        broker cannot use is given up, or, with ``check_expressions``, raises ``ExpressionRefused``.
-        Raises ``RemotingError``, ``BrokerError``.
+        A topic that does not exist is looked for again at every rebalance. Raises
+        ``ExpressionRefused``, ``RemotingError``, ``BrokerError``.
         """
-        routes = self.instance.routes
         for topic in sorted(self.subscriptions):  # there may be others meanwhile
-            route = routes.cached(topic)
-            if route is None or route.from_template:
-                await routes.refresh(topic)
+            await self._look_up(topic)
         for topic in sorted(self._unchecked):
-            if (subscription := self.subscriptions.get(topic)) is None:
-                continue  # not any more
-            try:
-                await self._check_expression(subscription)
-            except ExpressionRefused as error:
-                if check_expressions:
-                    raise
-                self._give_up_subscription(topic, error)
+            await self._check_expression(topic)
+        await self._tell_brokers()
+
+    async def _introduce_again(self) -> set[str]:
+        """The same, all topics at a time: a name server or a broker that does not answer for one
+        keeps no other one waiting. Returns those that have to wait. An SQL expression that a broker
+        cannot use is given up."""
+        topics = sorted(self.subscriptions)
+        ready = await asyncio.gather(*(self._is_ready(topic) for topic in topics))
+        await self._tell_brokers()
+        return {topic for topic, is_ready in zip(topics, ready, strict=True) if not is_ready}
+
+    async def _is_ready(self, topic: str) -> bool:
+        cause = ("introduce", self.group)
+        try:
+            await self._look_up(topic)
+            await self._check_expression(topic)
+        except ExpressionRefused as error:
+            self._give_up_subscription(topic, error)
+        except (RemotingError, BrokerError) as error:
+            text = "rebalance postponed group=%s topic=%s error=%s"
+            self._outages.fails(log, cause, text, self.group, topic, error, who=topic)
+            return False
+        self._outages.works(cause, who=topic)
+        return True
+
+    async def _look_up(self, topic: str) -> None:
+        route = self.instance.routes.cached(topic)
+        if route is None or route.from_template:
+            await self.instance.routes.refresh(topic)
+
+    async def _tell_brokers(self) -> None:
         changed, self._changed = self._changed, False
         await self.instance.heartbeat(only_new=not changed)
 
@@ -201,10 +222,14 @@ class GroupMember:
         self.refused = error
         self.unsubscribe(topic)
 
-    async def _check_expression(self, subscription: SubscriptionData) -> None:
-        """Ask a broker of the topic, if one is known, whether it can filter by this expression; all
-        of them are told it in the heartbeat. Raises ``ExpressionRefused``."""
-        route = self.instance.routes.cached(subscription.topic)
+    async def _check_expression(self, topic: str) -> None:
+        """Ask a broker of the topic, if one is known, whether it can filter by an expression that
+        none has seen yet; all of them are told it in the heartbeat. Raises ``ExpressionRefused``,
+        ``RemotingError``."""
+        subscription = self.subscriptions.get(topic)
+        if subscription is None or topic not in self._unchecked:
+            return
+        route = self.instance.routes.cached(topic)
         names = (
             [broker.broker_name for broker in route.data.broker_datas] if route is not None else []
         )
@@ -223,7 +248,7 @@ class GroupMember:
         )
         if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             raise ExpressionRefused(answer.code, answer.remark, replica[0], subscription)
-        self._unchecked.discard(subscription.topic)
+        self._unchecked.discard(topic)
 
     async def run(self) -> None:
         """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried
@@ -248,20 +273,9 @@ class GroupMember:
     async def rebalance(self) -> bool:
         """Divide every subscribed topic once. False: something failed that should be tried again
         soon."""
-        try:
-            await self.introduce()
-        except (RemotingError, BrokerError) as error:
-            self._outages.fails(
-                log,
-                ("introduce", self.group),
-                "rebalance postponed group=%s error=%s",
-                self.group,
-                error,
-            )
-            return False
-        self._outages.works(("introduce", self.group))
-        settled = True
-        for topic in sorted(self.subscriptions):
+        postponed = await self._introduce_again()
+        settled = not postponed
+        for topic in sorted(self.subscriptions.keys() - postponed):
             settled &= await self._divide(topic)
         gone = [queue for queue in self.owned if queue.topic not in self.subscriptions]
         return await self._release(sorted_queues(gone)) and settled

@@ -142,7 +142,7 @@ class PullConsumer(Startable):
             self._registered = True
             self.instance.routes.on_change.append(self._route_changed)
             if self._member.subscriptions:
-                await self._member.introduce(check_expressions=True)
+                await self._member.introduce()
             undo.pop_all()
         if self._member.subscriptions:
             self._join()
@@ -258,7 +258,7 @@ class PullConsumer(Startable):
             self._member.unsubscribe(topic)
         for subscription in after.values():
             self._member.subscribe(subscription)
-        await self._member.introduce(check_expressions=True)
+        await self._member.introduce()
         others = [
             queue
             for queue, stream in self._streams.items()

@@ -243,7 +243,7 @@ class PushConsumer(Startable):
                 await self._file.check()
             self.instance.register_consumer(self)
             self._registered = True
-            await self._member.introduce(check_expressions=True)
+            await self._member.introduce()
             undo.pop_all()
         self._worker_tasks = [
             self._workers.spawn(self._work(self._consumption), name=f"worker {number}")

@@ -52,7 +52,7 @@ class _PipedRemoting(RemotingClient):
         await asyncio.sleep(0)
         if f"{host}:{port}" != NAME_SERVER:
             self.script.knocks += 1
-            if self.script.down:
+            if self.script.down or f"{host}:{port}" in self.script.gone:
                 raise ConnectionRefusedError
         here, there = (
             Pipe(("127.0.0.1", 10911), ("127.0.0.1", 50000)),
@@ -74,6 +74,8 @@ class ScriptedBroker:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.down = False
+        self.gone: set[str] = set()
+        """Addresses at which nobody is."""
         self.knocks = 0
         """Attempts to connect to the broker."""
         self.asked: list[tuple[RequestCode, Any]] = []
@@ -158,13 +160,13 @@ class ScriptedBroker:
         return [MessageQueue(topic, BROKER, number) for number in range(queues)]
 
 
-def route_of(queues: int) -> TopicRouteData:
+def route_of(queues: int, address: str = ADDRESS) -> TopicRouteData:
     """A topic on the one broker."""
     return TopicRouteData(
         queue_datas=[
             QueueData(broker_name=BROKER, read_queue_nums=queues, write_queue_nums=queues, perm=6)
         ],
-        broker_datas=[BrokerData(cluster="C", broker_name=BROKER, broker_addrs={0: ADDRESS})],
+        broker_datas=[BrokerData(cluster="C", broker_name=BROKER, broker_addrs={0: address})],
     )
 
 

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.consumer.queue_locks import QueueLocks
 from aiorocketmq.client.consumer.rebalance import configured
-from aiorocketmq.client.consumer.subscription import tag_subscription
+from aiorocketmq.client.consumer.subscription import Sql, subscription_of, tag_subscription
 from aiorocketmq.client.offsets.offset_store import BrokerOffsets
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import BrokerError
@@ -125,6 +127,54 @@ def test_what_is_not_settled_does_not_keep_members_from_being_noticed() -> None:
                 await asyncio.sleep(0)
         assert owner.given_up == queues[2:]
         running.cancel()
+
+    play(scene)
+
+
+def test_a_topic_that_cannot_be_looked_up_keeps_no_other_one_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nobody has made it yet, and the name servers have too much to do."""
+
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        queues, owner = broker.know_topic(instance, "Z"), NotingOwner()
+        broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(
+            ResponseCode.SYSTEM_BUSY, remark="no"
+        )
+        member = member_of(instance, owner, "Z")
+        instance._producers.add("pg")  # somebody to tell brokers of
+        member.subscribe(tag_subscription("Nobody", "*", 1))
+        assert not await member.rebalance()
+        assert member.owned == set(queues)
+        assert broker.requests(RequestCode.HEART_BEAT)
+        broker.clock.advance(60)
+        broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(
+            body=encode_body(route_of(1))
+        )
+        assert await member.rebalance()
+        assert len(member.owned) == len(queues) + 1
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.client"):
+        play(scene)
+    assert told_in_log(caplog, "rebalance postponed group=g topic=Nobody error=") == ["", "over"]
+
+
+def test_an_expression_that_cannot_be_checked_keeps_no_other_topic_waiting() -> None:
+    """The only broker of its topic is down."""
+
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        queues, owner = broker.know_topic(instance, "Z"), NotingOwner()
+        data = route_of(4, "127.0.0.1:10912")
+        data = replace(data, broker_datas=[replace(data.broker_datas[0], broker_name="b")])
+        data = replace(data, queue_datas=[replace(data.queue_datas[0], broker_name="b")])
+        instance.routes._store(topic_route("Far", data))
+        broker.gone.add("127.0.0.1:10912")
+        member = member_of(instance, owner, "Z")
+        instance._producers.add("pg")  # somebody to tell brokers of
+        member.subscribe(subscription_of("Far", Sql("a > 1"), 1))
+        assert not await member.rebalance()
+        assert member.owned == set(queues)
+        assert broker.requests(RequestCode.HEART_BEAT)
 
     play(scene)
 
