@@ -9,7 +9,7 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, TypeVar, get_args
+from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
 
@@ -179,6 +179,11 @@ def checked_tls(tls: ssl.SSLContext | None) -> ssl.SSLContext | None:
             f"tls is an ssl.SSLContext, such as ssl.create_default_context() makes, not {tls!r}"
         )
     return tls
+
+
+DEFAULT_INSTANCE: Final = "DEFAULT"
+"""The instance name of a client that was given none and has to find again what it left on the disk
+(class ClientConfig)."""
 
 
 def unique_instance_name() -> str:

@@ -45,6 +45,7 @@ from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
 from ..namespaces import checked_namespace
 from ..options import (
+    DEFAULT_INSTANCE,
     AccessChannel,
     ClientOptions,
     ClientSettings,
@@ -82,11 +83,10 @@ class ClientInstance(Startable):
         settings, _ = settings_of(ClientSettings, known_options(self, options))
         namesrv, unit_name = settings.namesrv, settings.unit_name
         self.clock: Clock = settings.clock or SystemClock()
-        self.chosen_name: str | None = settings.instance_name
-        """The ``instance_name`` that was asked for."""
-        self.client_id: str = client_id(
-            settings.client_ip, self.chosen_name, unit_name, stream=stream
-        )
+        ip, name = settings.client_ip, settings.instance_name
+        self.client_id: str = client_id(ip, name, unit_name, stream=stream)
+        self.lasting_id: str = client_id(ip, name or DEFAULT_INSTANCE, unit_name, stream=stream)
+        """The same after a restart, also where no ``instance_name`` was asked for."""
         self.namespace: str | None = checked_namespace(settings.namespace) or namespace_of_servers(
             namesrv
         )

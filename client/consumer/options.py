@@ -105,9 +105,8 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
 
     def local_offsets(self, instance: ClientInstance, group: str) -> LocalOffsets | None:
         """Where a broadcasting consumer keeps how far it got."""
-        ip = instance.client_id.partition("@")[0]
         return (
-            LocalOffsets(self.offset_folder, ip, instance.chosen_name, group, instance.clock)
+            LocalOffsets(self.offset_folder, instance.lasting_id, group, instance.clock)
             if self.broadcasting
             else None
         )

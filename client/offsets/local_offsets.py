@@ -1,9 +1,10 @@
 """How far a broadcasting consumer has got: a file of its own, in the original's format (client.md
 §4.10; class LocalFileOffsetStore).
 
-``<folder>/<ip>@<instance>/<group>/offsets.json``, with the content before as ``.bak``. The keys of
-its table are JSON objects, as fastjson writes them; so a Java consumer goes on where this one
-stopped, and the other way round.
+``<folder>/<client id>/<group>/offsets.json``, with the content before as ``.bak``. The keys of its
+table are JSON objects, as fastjson writes them; so a Java consumer goes on where this one stopped,
+and the other way round. Earlier versions left unit and ``STREAM`` out of the client id; such a file
+is read until there is the right one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from .offset_store import KnownOffsets
 log: Final = logging.getLogger(__name__)
 
 DEFAULT_FOLDER = Path("~/.rocketmq_offsets")
-_DEFAULT_INSTANCE = "DEFAULT"
 
 
 class OffsetFile(Record, frozen=True, kw_only=True):
@@ -47,18 +47,21 @@ class LocalOffsets(KnownOffsets):
     def __init__(
         self,
         folder: str | os.PathLike[str] | None,
-        ip: str,
-        instance_name: str | None,
+        client_id: str,
         group: str,
         clock: Clock,
     ) -> None:
+        """``client_id``: one that stays the same (``ClientInstance.lasting_id``)."""
         super().__init__()
         self._outages = Outages(clock)
         home = Path(folder or DEFAULT_FOLDER).expanduser()
-        self.path: Path = (
-            home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
-        )
-        self._file = BackedFile(self.path, lost="what was consumed since comes again")
+        short_id = "@".join(client_id.split("@")[:2])
+        paths = [home / each / group / "offsets.json" for each in (client_id, short_id)]
+        self.path: Path = paths[0]
+        self._files = [
+            BackedFile(path, lost="what was consumed since comes again")
+            for path in dict.fromkeys(paths)
+        ]
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
@@ -96,15 +99,16 @@ class LocalOffsets(KnownOffsets):
     # ----------------------------------------------------------------------------------------------
 
     def _read(self) -> dict[MessageQueue, int]:
-        try:
-            table = self._file.load(
-                lambda text: decode_body(OffsetFile, text.encode()).offset_table
-            )
-        except (OSError, UnusableFileError) as error:
-            raise ConfigError(
-                f"the offsets cannot be read; repair or remove {self.path}: {error}"
-            ) from error
-        return dict(table or {})
+        for file in self._files:
+            try:
+                table = file.load(lambda text: decode_body(OffsetFile, text.encode()).offset_table)
+            except (OSError, UnusableFileError) as error:
+                raise ConfigError(
+                    f"the offsets cannot be read; repair or remove {file.path}: {error}"
+                ) from error
+            if table is not None:
+                return dict(table)
+        return {}
 
     def _write(self, offsets: dict[MessageQueue, int]) -> None:
-        self._file.save(dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))
+        self._files[0].save(dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))

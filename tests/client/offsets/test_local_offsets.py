@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ AS_JAVA_WRITES_IT = """{
 
 
 def offsets_in(folder: Path) -> LocalOffsets:
-    return LocalOffsets(folder, "10.0.0.1", None, "g", ManualClock())
+    return LocalOffsets(folder, "10.0.0.1@DEFAULT", "g", ManualClock())
 
 
 def test_the_file_is_that_of_the_original(tmp_path: Path) -> None:
@@ -187,5 +188,76 @@ def test_a_shared_client_tells_whose_file_it_is(tmp_path: Path) -> None:
         for consumer in consumers:
             assert consumer._file is not None
             assert consumer._file.path == tmp_path / "10.0.0.1@ann" / "g" / "offsets.json"
+
+    asyncio.run(main())
+
+
+Consumer = type[PushConsumer] | type[PullConsumer]
+
+
+def offsets_of(kind: Consumer, folder: Path, **options: Any) -> LocalOffsets:
+    """Those of a broadcasting consumer with a client of its own."""
+    options |= {"namesrv": "127.0.0.1:1", "client_ip": "10.0.0.1", "offset_folder": folder}
+    file = kind("g", model=MessageModel.BROADCASTING, **options)._file
+    assert file is not None
+    return file
+
+
+WHOSE = [
+    (PushConsumer, {}, "10.0.0.1@DEFAULT"),
+    (PushConsumer, {"instance_name": "ann"}, "10.0.0.1@ann"),
+    (PushConsumer, {"instance_name": "ann", "unit_name": "u"}, "10.0.0.1@ann@u"),
+    (PullConsumer, {"instance_name": "ann"}, "10.0.0.1@ann@STREAM"),
+    (PullConsumer, {"unit_name": "u"}, "10.0.0.1@DEFAULT@u@STREAM"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "client_id"), WHOSE)
+def test_the_folder_is_the_client_id_of_the_original(
+    tmp_path: Path, kind: Consumer, options: dict[str, str], client_id: str
+) -> None:
+    """So a consumer goes on where a Java one stopped."""
+
+    async def main() -> None:
+        path = tmp_path / client_id / "g" / "offsets.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(AS_JAVA_WRITES_IT)
+        offsets = offsets_of(kind, tmp_path, **options)
+        assert offsets.path == path
+        assert await offsets.fetch(FIRST) == 17
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("kind", "options", "client_id"), WHOSE[2:])
+def test_a_file_without_unit_and_stream_is_taken_over(
+    tmp_path: Path, kind: Consumer, options: dict[str, str], client_id: str
+) -> None:
+    """There earlier versions wrote."""
+
+    async def main() -> None:
+        before = tmp_path / client_id.removesuffix("@STREAM").removesuffix("@u") / "g"
+        before.mkdir(parents=True)
+        (before / "offsets.json").write_text(AS_JAVA_WRITES_IT)
+        await offsets_of(kind, tmp_path, **options).commit({SECOND: 10})
+        (before / "offsets.json").write_text("of somebody else")
+        offsets = offsets_of(kind, tmp_path, **options)
+        assert [await offsets.fetch(queue) for queue in (FIRST, SECOND)] == [17, 10]
+
+    asyncio.run(main())
+
+
+def test_when_the_file_that_is_to_be_taken_over_cannot_be_read_the_user_is_told(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        before = tmp_path / "10.0.0.1@ann" / "g" / "offsets.json"
+        before.parent.mkdir(parents=True)
+        before.write_text("no JSON")
+        offsets = offsets_of(PullConsumer, tmp_path, instance_name="ann")
+        with pytest.raises(
+            ConfigError, match=r"repair or remove .*10\.0\.0\.1@ann/g/offsets\.json"
+        ):
+            await offsets.check()
 
     asyncio.run(main())

@@ -113,13 +113,13 @@ def test_where_a_broadcasting_consumer_begins(
         broker = script(77)
         instance = broker.instance()
         first, second, *_ = broker.know_topic(instance, "T")
-        file = LocalOffsets(tmp_path, "10.0.0.1", None, "g", ManualClock())
+        file = LocalOffsets(tmp_path, "10.0.0.1@DEFAULT", "g", ManualClock())
         policy = StartPolicy(start_from, None, NOW_MS)
         assert await policy.offset(instance, file, first) == expected
         await file.commit({second: 5})
         assert (
             await policy.offset(
-                instance, LocalOffsets(tmp_path, "10.0.0.1", None, "g", ManualClock()), second
+                instance, LocalOffsets(tmp_path, "10.0.0.1@DEFAULT", "g", ManualClock()), second
             )
             == 5
         )
