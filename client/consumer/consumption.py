@@ -53,6 +53,18 @@ class Consumption(Protocol):
         """It was closed."""
         ...
 
+    async def watch_timeouts(
+        self, owned_queues: Callable[[], Iterable[OwnedQueue]], timeout: float
+    ) -> None:
+        """Service: tells of handlers that take longer than ``timeout`` (seconds)."""
+        ...
+
+
+def tell_slow(outages: Outages, timeout: float, group: str, message: MessageExt) -> None:
+    """A handler has had the message for longer than it should."""
+    text = "handler takes over %.0f s group=%s message=%r"
+    outages.occurs(log, ("slow",), text, timeout, group, message)
+
 
 class _Running:
     """What a worker's handler has at present."""
@@ -201,17 +213,15 @@ class ConcurrentConsumption:
         self, owned_queues: Callable[[], Iterable[OwnedQueue]], timeout: float
     ) -> None:
         """Service: the first message of a queue holds the offset of all behind it. One that a
-        handler has had for longer than ``timeout`` (seconds) is given back; its handler runs on,
-        whatever it returns counts no more."""
-        while self._send_back is not None:
+        handler has had for longer than ``timeout`` (seconds) is given back, or counts as consumed
+        where nobody takes it; its handler runs on, whatever it returns counts no more."""
+        while True:
             await self._clock.sleep(timeout)
             for owned in list(owned_queues()):
-                await self._give_back_timed_out(self._send_back, owned, timeout)
+                await self._give_back_timed_out(owned, timeout)
 
-    async def _give_back_timed_out(
-        self, send_back: SendBack, owned: OwnedQueue, timeout: float
-    ) -> None:
-        process_queue = owned.process_queue
+    async def _give_back_timed_out(self, owned: OwnedQueue, timeout: float) -> None:
+        send_back, process_queue = self._send_back, owned.process_queue
         for _ in range(_MAX_TIMED_OUT):
             head = process_queue.first
             if (
@@ -220,15 +230,10 @@ class ConcurrentConsumption:
                 or not self._is_handled_since(head, self._clock.monotonic() - timeout)
             ):
                 return
-            self._outages.occurs(
-                log,
-                ("slow",),
-                "handler takes over %.0f s group=%s message=%r",
-                timeout,
-                self._group,
-                head,
-            )
-            if not await self._taken_back(send_back, head, FIRST_DELAY_LEVEL):
+            tell_slow(self._outages, timeout, self._group, head)
+            if send_back is not None and not await self._taken_back(
+                send_back, head, FIRST_DELAY_LEVEL
+            ):
                 return
             owned.finish(process_queue, [head])
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
@@ -18,7 +18,7 @@ from ...remoting.services import TaskSet, happens_within
 from ..errors import SuspendQueue
 from ..handlers import LONGEST_SUSPEND_S, Call, delay_level_of, failure_of, tell_unheeded
 from .backlog import Backlog
-from .consumption import FAIR_SHARE
+from .consumption import FAIR_SHARE, tell_slow
 from .owned_queue import OwnedQueue
 
 log: Final = logging.getLogger(__name__)
@@ -38,15 +38,20 @@ class _Line:
     """The messages of one queue that wait for their turn, for as long as it is ours.
 
     ``scheduled`` from the moment that it waits for a worker until it has none to do; ``idle`` is
-    set while no handler runs. ``process_queue`` is another one once the offset was reset.
+    set while no handler runs. ``process_queue`` is another one once the offset was reset. ``first``
+    is what a handler has at present, the first of its batch, since ``began``.
     """
 
-    __slots__ = ("idle", "leaving", "owned", "process_queue", "scheduled", "waiting")
+    __slots__ = (
+        "began", "first", "idle", "leaving", "owned", "process_queue", "scheduled", "waiting",
+    )  # fmt: skip
 
     def __init__(self, owned: OwnedQueue) -> None:
         self.owned = owned
         self.process_queue = owned.process_queue
         self.waiting: deque[MessageExt] = deque()
+        self.first: MessageExt | None = None
+        self.began = 0.0
         self.scheduled = False
         self.leaving = False
         self.idle = asyncio.Event()
@@ -170,7 +175,8 @@ class OrderedConsumption:
         waiting, owned, process_queue = line.waiting, line.owned, line.process_queue
         messages = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
         owned.prepare(messages)
-        began = process_queue.last_begun = self._clock.monotonic()
+        began = line.began = process_queue.last_begun = self._clock.monotonic()
+        line.first = messages[0]
         decided = False
         try:
             failure = await failure_of(
@@ -184,6 +190,7 @@ class OrderedConsumption:
             )
             decided = True
         finally:
+            line.first = None
             if not decided and not process_queue.dropped:
                 waiting.extendleft(reversed(messages))  # the worker ends, the order stays
         if process_queue.dropped:
@@ -197,6 +204,17 @@ class OrderedConsumption:
         return min(
             max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), LONGEST_SUSPEND_S
         )
+
+    async def watch_timeouts(
+        self, owned_queues: Callable[[], Iterable[OwnedQueue]], timeout: float
+    ) -> None:
+        """Service. Nothing but a line: who takes the next message would break the order."""
+        while True:
+            await self._clock.sleep(timeout)
+            then = self._clock.monotonic() - timeout
+            for line in filter(None, map(self._lines.get, owned_queues())):
+                if line.first is not None and line.began < then:
+                    tell_slow(self._outages, timeout, self._group, line.first)
 
     async def _to_come_again(
         self, messages: list[MessageExt], failure: BaseException

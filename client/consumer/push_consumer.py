@@ -85,13 +85,13 @@ class PushConsumer(Startable):
     ``max_reconsume_times``: -1 is 16. Of one queue at most about ``cache`` is held; pulls that
     bring something are ``pull_interval`` apart. ``post_subscription``: every pull tells what is
     subscribed, not only the heartbeat. ``consume_timeout``: a message that a handler has for longer
-    is given back, so that those behind it count (not with ``ordered``). ``stop_timeout``: how long
-    ``stop`` waits for handlers that still run. ``offset_folder``: where a broadcasting consumer
-    keeps how far it got (``client/offsets/local_offsets.py``). ``trace``: tell in a topic what was
-    consumed when, as the producer's ``trace``. ``hooks`` and ``filters``: see
-    ``client/consumer/consume_hooks.py``. ``on_assign`` is told queues that have become ours, before
-    anything of them is read; ``on_revoke`` those that are about to go, before their offsets are
-    told and their locks let go (with ``ordered``: when their handlers have ended). Both are
+    is given back, so that those behind it count (with ``ordered`` there is only a line in the log).
+    ``stop_timeout``: how long ``stop`` waits for handlers that still run. ``offset_folder``: where
+    a broadcasting consumer keeps how far it got (``client/offsets/local_offsets.py``). ``trace``:
+    tell in a topic what was consumed when, as the producer's ``trace``. ``hooks`` and ``filters``:
+    see ``client/consumer/consume_hooks.py``. ``on_assign`` is told queues that have become ours,
+    before anything of them is read; ``on_revoke`` those that are about to go, before their offsets
+    are told and their locks let go (with ``ordered``: when their handlers have ended). Both are
     awaited, for 30 s at most.
     """
 
@@ -258,11 +258,8 @@ class PushConsumer(Startable):
             self._tasks.spawn(self._tracer.run(), name="trace")
         if self._locks is not None:
             self._tasks.spawn(self._locks.renew(lambda: self._member.owned), name="queue locks")
-        if isinstance(self._consumption, ConcurrentConsumption):
-            watch = self._consumption.watch_timeouts(
-                self._queues.values, self._options.consume_timeout
-            )
-            self._tasks.spawn(watch, name="consume timeout")
+        watch = self._consumption.watch_timeouts(self._queues.values, self._options.consume_timeout)
+        self._tasks.spawn(watch, name="consume timeout")
 
     def _new_consumption(self, call: Call) -> Consumption:
         """How this consumer's messages get to its handler."""

@@ -143,10 +143,10 @@ class ScriptedBroker:
         nothing = PullMessageResponse(
             suggest_which_broker_id=0, next_begin_offset=offset, min_offset=0, max_offset=offset
         )
+        at_the_end = Reply(header=OffsetResponse(offset=offset))
         self.answers |= {
-            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: Reply(
-                header=OffsetResponse(offset=offset)
-            ),
+            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: at_the_end,
+            RequestCode.GET_MAX_OFFSET: lambda _: at_the_end,
             RequestCode.PULL_MESSAGE: lambda _: Reply(
                 int(ResponseCode.PULL_NOT_FOUND), header=nothing
             ),

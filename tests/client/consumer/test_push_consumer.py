@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,14 @@ from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import RetryLater
 from aiorocketmq.client.handlers import MessageHandler
+from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import ConnectError
+from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
+from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
-from ...sim import ManualClock
+from ...sim import ManualClock, turns
 from ..scripted_broker import ScriptedBroker
 from .test_ordered_consumption import cancels_itself, raises_what_is_no_exception
 from .test_owned_queue import QUEUE, SUBSCRIPTION, World, pulled
@@ -142,15 +146,16 @@ def test_what_is_being_given_back_when_its_worker_is_cancelled_is_tried_again_he
     asyncio.run(main())
 
 
-def consumer_of_two(handler: MessageHandler) -> PushConsumer:
-    """One worker, to which two messages come as soon as it runs; its instance is up."""
+def consumer_of_two(handler: MessageHandler, **options: Any) -> PushConsumer:
+    """One worker (usually), to which two messages come as soon as it runs; its instance is up."""
     broker = ScriptedBroker()
     broker.have_nothing(0)
     instance = broker.instance()
     instance._state = "running"
     broker.know_topic(instance, "T", 1)
     broker.know_topic(instance, "%RETRY%g", 1)
-    consumer = PushConsumer("g", instance=instance, concurrency=1)
+    broker.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda _: Reply()
+    consumer = PushConsumer("g", instance=instance, **{"concurrency": 1, **options})
     consumer.subscribe("T")
     consumer.on_message(handler)
     consumer.suspend()
@@ -300,5 +305,56 @@ def test_a_handler_that_takes_too_long_does_not_hold_the_offset(brokers_answer: 
             task.cancel()
         await asyncio.gather(*workers, watch, return_exceptions=True)
         assert scene.world.committed == (7 if brokers_answer else 5)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("options", "offset"),
+    [
+        ({}, 2),
+        ({"model": MessageModel.BROADCASTING}, 2),
+        ({"ordered": True}, 0),
+        ({"model": MessageModel.BROADCASTING, "ordered": True}, 0),
+    ],
+)
+def test_a_handler_that_never_returns_is_told_of(
+    options: dict[str, Any], offset: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And holds its queue only where that is to stay in order."""
+
+    async def main() -> None:
+        hangs = asyncio.Event()
+        begun: list[int] = []
+
+        async def handle(message: MessageExt) -> None:
+            begun.append(message.queue_offset)
+            if message.queue_offset == 0:
+                await hangs.wait()
+
+        consumer = consumer_of_two(
+            handle, concurrency=2, consume_timeout=60.0, offset_folder=tmp_path, **options
+        )
+        clock = consumer.instance.clock
+        assert isinstance(clock, ManualClock)
+        async with consumer:
+            await bring_two(consumer)
+            while 0 not in begun:
+                await asyncio.sleep(0)
+            for seconds in (60.0, 1.0, 58.0):
+                clock.advance(seconds)
+                await turns()
+                assert lines() == []
+            clock.advance(1.0)
+            await turns()
+            assert lines() == ["handler takes over 60 s group=g message="]
+            queue = next(queue for queue in consumer._queues if queue.topic == "T")
+            assert consumer._member.offsets.get(queue) == offset
+            hangs.set()
+        await consumer.instance.stop()
+
+    def lines() -> list[str]:
+        told = [record.getMessage() for record in caplog.records]
+        return [line.partition("Message")[0] for line in told if line.startswith("handler takes")]
 
     asyncio.run(main())
