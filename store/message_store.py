@@ -630,6 +630,11 @@ class MessageStore:
         return await self._index_service.caught_up()
 
     @property
+    def last_store_timestamp(self) -> int:
+        """When the last record was stored, by whoever's clock (ms); 0 before the first one."""
+        return self._log.last_store_timestamp
+
+    @property
     def log_end(self) -> int:
         """Where the next record goes, whoever has the last one by now."""
         return self._log.max_phy_offset

@@ -146,6 +146,7 @@ class Tables:
         """Once the store is open, before anybody looks at offsets. Blocks. Raises
         ``StoreFileError``. A member of a group that elects its master does not know yet what there
         is: ``begin_as_master``."""
+        self.state.filters.stored_before(store.last_store_timestamp)
         if store.config.enable_dledger_commit_log:
             return
         if store.config.broker_role is not BrokerRole.SLAVE:  # what its log lacks comes again

@@ -285,6 +285,11 @@ class ConsumerFilters:
     # -- messages
     # ----------------------------------------------------------------------------------------------
 
+    def stored_before(self, stored_ms: int) -> None:
+        """The time of the last message that the store had when it was opened: it may be one of a
+        clock that was ahead."""
+        self._newest_ms = max(self._newest_ms, stored_ms)
+
     def bit_map(
         self, topic: str, properties: bytes, _tags_code: int = 0, stored_ms: int = 0
     ) -> bytes | None:

@@ -3,6 +3,7 @@ looked at."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from aiorocketmq.broker.filter.bloom import BloomFilter
@@ -18,7 +19,7 @@ from tests.stored import decode_messages
 
 from ..sim import ManualClock, told_of
 from ..store.world import Filter
-from .sim_broker import store_config
+from .sim_broker import sim_broker, store_config
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = 1000
@@ -38,11 +39,14 @@ def put(store: MessageStore, values: range, stored_ms: int = BORN + 1) -> None:
 
 def filters_of(group: str, expression: str) -> ConsumerFilters:
     filters = ConsumerFilters(BloomFilter.for_groups(32, 20), told_of())
-    wanted = SubscriptionData(
-        topic="T", sub_string=expression, sub_version=1, expression_type="SQL92"
-    )
-    at_once(filters.register(group, [Subscription(wanted)], lambda: BORN))
+    at_once(filters.register(group, [wanted(expression)], lambda: BORN))
     return filters
+
+
+def wanted(expression: str) -> Subscription:
+    return Subscription(
+        SubscriptionData(topic="T", sub_string=expression, sub_version=1, expression_type="SQL92")
+    )
 
 
 class Looking:
@@ -100,3 +104,21 @@ def test_bits_are_there_after_a_restart_and_after_a_crash(tmp_path: Path) -> Non
     assert look.bodies == [b"18", b"19", b"20", b"21", b"22", b"23"]
     assert look.seen == 6
     recovered.close()
+
+
+def test_what_a_clock_that_was_ahead_has_stored_is_looked_at_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """The clock is right again, and an expression new: what is stored has no bits of it."""
+    clock = ManualClock()
+    store = open_store(tmp_path, filters_of("another", "a > 30"))
+    put(store, range(20), stored_ms=clock.time_ms() + 3_600_000)
+    store.close()
+
+    async def main() -> None:
+        async with sim_broker(tmp_path, store=store.config, clock=clock) as world:
+            filters = world.broker.state.filters
+            at_once(filters.register("g", [wanted("a > 17")], clock.time_ms))
+            assert Looking(world.broker.store, filters).bodies == [b"18", b"19"]
+
+    asyncio.run(main())
