@@ -239,8 +239,8 @@ class PullConsumer(Startable):
         """Read exactly these queues, whatever other members of the group do; replaces an earlier
         assignment.
 
-        Raises ``ClientStateError`` after ``subscribe``; ``RemotingError``, ``BrokerError`` when
-        offsets cannot be asked for.
+        Raises ``ClientStateError`` after ``subscribe``, and when stopped meanwhile;
+        ``RemotingError``, ``BrokerError`` when offsets cannot be asked for.
         """
         self._check_running()
         if self._member.subscriptions and not self._assigned:
@@ -266,7 +266,9 @@ class PullConsumer(Startable):
         ]
         await self.give_up(others)
         for queue in sorted(wanted - set(self._streams)):
-            self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
+            offset = await self._start.offset(self.instance, self._member.offsets, queue)
+            self._check_running()  # who stops meanwhile gives up what was taken before
+            self.take(queue, offset)
 
     @property
     def damaged_messages(self) -> int:

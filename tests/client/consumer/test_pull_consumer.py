@@ -443,3 +443,33 @@ def test_what_is_taken_back_comes_again_and_is_not_committed_before() -> None:
                 assert offsets[1][: len(offsets[0])] == offsets[0]
 
     asyncio.run(main())
+
+
+def test_who_assigns_while_its_consumer_stops_reads_nothing() -> None:
+    """Whatever it waits for then."""
+
+    async def stops_after(steps: int) -> bool:
+        scene = Scene()
+        async with asyncio.timeout(30), scene.instance:
+            await scene.consumer.start()
+            assigning = asyncio.create_task(scene.consumer.assign(scene.queues))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            in_time = assigning.done()
+            await scene.consumer.stop()
+            (error,) = await asyncio.gather(assigning, return_exceptions=True)
+            assert (error is None) == in_time
+            if error is not None:
+                assert isinstance(error, ClientStateError)
+                assert "is stopped" in str(error)
+            assert len(scene.consumer._tasks) == 0
+            assert scene.consumer.assignment() == frozenset()
+        return in_time
+
+    async def main() -> None:
+        steps = 0
+        while not await stops_after(steps):
+            steps += 1
+        assert steps > 5
+
+    asyncio.run(main())
