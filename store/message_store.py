@@ -206,7 +206,7 @@ class MessageStore:
         self.flush.dispatched = raft.dispatched
         self.cleaning.on_left = raft.log.first_file_gone
         self.cleaning.on_deleted = raft.log.first_file_deleted
-        self.cleaning.on_queue_deleted = puts.numbers.forget
+        self.cleaning.on_queue_deleted.append(puts.numbers.forget)
         self.cleaning.may_delete = puts.numbers.has_none_ahead
         # a follower sends who has read more to the leader
         self._reader.is_behind = lambda: self._correct_offsets and raft.lag > 0

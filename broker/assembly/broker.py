@@ -155,6 +155,7 @@ class Broker:
         state.consumers.on_gone.append(self.tables.forget_filters)
         arrivals.pending = pull.notify_soon
         arrivals.listeners.append(pull.arrived)
+        self.store.cleaning.on_queue_deleted.append(self.tables.queue_deleted)
 
     def _request_table(self, clock: Clock) -> dict[RequestCode, Handler]:
         """As it is at a master."""

@@ -227,6 +227,11 @@ class Tables:
         self.offsets_file.changed()
         await self.offsets_file.saved()
 
+    def queue_deleted(self, topic: str, queue_id: int) -> None:
+        """It begins at 0 again, and so do groups."""
+        if self.state.offsets.remove_queue(topic, queue_id):
+            self.offsets_file.changed()
+
     def topic_changed(self, _topic: Topic, _change: TopicChange) -> None:
         """Its file is to be written."""
         self.topics_file.changed()

@@ -65,8 +65,8 @@ class CleaningService:
         """Called when that is off the disk. May raise StoreError."""
         self.forget_before: Callable[[int], None] = lambda _min_phy_offset: None
         """Called with where the log begins now; in memory."""
-        self.on_queue_deleted: Callable[[str, int], None] = lambda _topic, _queue_id: None
-        """Called with topic and id of a queue that had expired."""
+        self.on_queue_deleted: Final[list[Callable[[str, int], None]]] = []
+        """Called in turn with topic and id of a queue that had expired."""
         self.may_delete: Callable[[ConsumeQueue], bool] = lambda _queue: True
         """Nothing is on its way into a queue."""
         self.needed_from: Callable[[], int] = lambda: commit_log.flushed_offset
@@ -296,7 +296,8 @@ class CleaningService:
                     and self.may_delete(queue)
                 ):
                     self._queues.delete(queue)
-                    self.on_queue_deleted(queue.topic, queue.queue_id)
+                    for listener in self.on_queue_deleted:
+                        listener(queue.topic, queue.queue_id)
                     deleted.append(f"{queue.topic}-{queue.queue_id}")
             return deleted
 

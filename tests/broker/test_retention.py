@@ -93,6 +93,28 @@ def test_an_administrator_deletes_expired_files_and_queues(tmp_path: Path) -> No
     asyncio.run(main())
 
 
+def test_groups_begin_anew_with_a_queue_that_was_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with sim_broker(tmp_path, store=config(tmp_path)) as sim:
+            client = await filled(sim, tmp_path)
+            offsets = sim.broker.state.offsets
+            for topic in ("Idle", "T"):
+                offsets.commit("g", topic, 0, 1)
+            offsets.commit("g", "Idle", 1, 7)
+            await sim.broker.tables.save_offsets()
+            sim.broker.store.cleaning.clean_at_any_hour()
+            await sim.broker.store.cleaning.clean()
+            assert (await client.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)).code == 0
+            await sim.broker.tables.offsets_file.saved()
+        async with sim_broker(tmp_path, store=config(tmp_path)) as sim:
+            assert (await sim.connect().send("Idle", b"again")).queue_offset == 0
+            offsets = sim.broker.state.offsets
+            places = [offsets.get("g", *queue) for queue in (("Idle", 0), ("Idle", 1), ("T", 0))]
+            assert places == [-1, 7, 1]
+
+    asyncio.run(main())
+
+
 def test_a_sender_is_told_how_full_the_disk_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
