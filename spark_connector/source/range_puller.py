@@ -95,6 +95,7 @@ class RangePuller:
             filter(self._may_serve, self._addresses), default=MASTER_ID
         )
         self._wire: Wire | None = None
+        self._wire_address = ""
         self._under_way: dict[int, tuple[Window, int]] = {}
         self._opaques = itertools.count(1)
         connection = options.connection
@@ -180,7 +181,7 @@ class RangePuller:
             self._progressed()
 
     def _connected(self) -> Wire:
-        if self._suggested != self._broker_id and not self._under_way:
+        if not self._under_way and self._is_to_leave():
             self._leave()
             self._broker_id = self._suggested
         if self._wire is None:
@@ -190,11 +191,17 @@ class RangePuller:
                     f"the broker {self._range.broker_name} is not known to the name server at "
                     "present"
                 )
-            self._wire = self._cluster.connect(address)
+            self._wire, self._wire_address = self._cluster.connect(address), address
         return self._wire
 
+    def _is_to_leave(self) -> bool:
+        """Another replica is to be asked, or this one somewhere else."""
+        if self._suggested != self._broker_id:
+            return True
+        return self._wire is not None and self._addresses.get(self._broker_id) != self._wire_address
+
     def _send(self, wire: Wire) -> None:
-        if self._suggested != self._broker_id:  # first what is under way
+        if self._is_to_leave():  # first what is under way
             return
         frames = []
         for window in self._windows.to_pull():
@@ -366,7 +373,8 @@ class RangePuller:
         if self._broker_id != MASTER_ID:
             self._ask_another()  # a slave may lag behind, and it deletes on its own
         elif offset < low:
-            self._lost(f"{self._range}: the oldest message that is kept is {low}", low)
+            if self._is_still_there():
+                self._lost(f"{self._range}: the oldest message that is kept is {low}", low)
         elif offset >= high:
             self._give_up = functools.partial(
                 self._lost, f"{self._range}: the queue ends at {high}", self._range.until_offset
@@ -396,10 +404,13 @@ class RangePuller:
     def _hold_on(self) -> None:
         """Nothing is under way, because all that was asked for was not there."""
         if self._give_up is not None:
-            if self._in_vain >= self._options.retries:
+            if self._in_vain < self._options.retries:
+                self._in_vain += 1
+            elif self._is_still_there():
                 self._give_up()
                 return
-            self._in_vain += 1
+            else:
+                self._give_up, self._in_vain = None, 0
         self._pause()
         self._windows.wake()
 
@@ -431,13 +442,25 @@ class RangePuller:
         self._under_way.clear()
         self._windows.lost()
 
-    def _ask_another(self) -> None:
-        """The same replica where it is now, if it is somewhere else, or the next one in turn."""
-        before = self._addresses.get(self._broker_id)
+    def _look_up(self) -> bool:
+        """Where the replicas are now. Whether a name server could be asked."""
         try:
             self._addresses = dict(self._cluster.replicas(self._range.queue)) or self._addresses
         except (RemotingError, BrokerError) as error:
             log.warning("name server not asked: %s", error)
+            return False
+        return True
+
+    def _is_still_there(self) -> bool:
+        """Whether who was asked is the same replica at present, which a loss is believed only then:
+        at the address of a master that was followed by another one there may be a slave by now,
+        which lags behind, or has another disk."""
+        return self._look_up() and self._addresses.get(self._broker_id) == self._wire_address
+
+    def _ask_another(self) -> None:
+        """The same replica where it is now, if it is somewhere else, or the next one in turn."""
+        before = self._addresses.get(self._broker_id)
+        self._look_up()
         if self._addresses.get(self._broker_id, before) == before:
             others = sorted(self._addresses)
             self._suggested = next(

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
+from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock, SystemClock
 from ..access.broker_access import Asked, MaxOffset, warn_of_slaves
@@ -330,15 +331,25 @@ class StreamOffsets:
         if self._target is not None:  # where it ended at the beginning says nothing of that
             now |= self._access.max_offsets(queue for queue in offsets if queue in latest).found
         short = _behind(offsets, now)
-        for _ in range(self._options.retries):
+        for _ in range(max(1, self._options.retries)):
             if not short:
                 break
             self._clock.sleep(self._options.retry_interval_ms / 1000)
-            again = self._access.max_offsets(short).found
+            again = self._access.max_offsets(short).found if self._look_up(short) else {}
             short = _behind(offsets, again)
             now |= again
         latest |= now if self._target is None else {queue: now[queue] for queue in short}
         return short
+
+    def _look_up(self, queues: Iterable[MessageQueue]) -> bool:
+        """Where their masters are now: who was one a moment ago may be a slave, and still answers.
+        Whether a name server tells; no loss is believed otherwise."""
+        try:
+            self._access.queues(sorted({queue.topic for queue in queues}))
+        except (RemotingError, BrokerError) as error:
+            log.warning("masters were not looked up: %s", error)
+            return False
+        return True
 
     def _check_losses(self, seen: _Seen, remade: Mapping[MessageQueue, Remade]) -> None:
         """Raises ``DataLossError``, or warns (``failOnDataLoss=false``)."""
@@ -363,6 +374,10 @@ class StreamOffsets:
         while it is read, the task tells.)"""
         wanted = [queue for queue, until in end.items() if until > begin[queue]]
         oldest, _ = ask_each_broker(wanted, self._access.oldest_of_masters)
+        old = [queue for queue, offset in oldest.items() if offset > begin[queue]]
+        if old:
+            ask = self._access.oldest_of_masters
+            oldest, _ = ask_each_broker(old if self._look_up(old) else (), ask)
         kept: Offsets = {}
         for queue, offset in sorted(oldest.items()):
             if (gone := min(offset, end[queue]) - begin[queue]) > 0:

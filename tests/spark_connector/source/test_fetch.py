@@ -375,6 +375,52 @@ def test_a_master_that_moved_is_found() -> None:
         assert {address for address, _, _ in cluster.pulls} == {"a:0"}
 
 
+class AnotherMaster(SimCluster):
+    """Who was the master when the batch was planned is a slave since, or nobody, and still answers
+    there."""
+
+    masters: Mapping[int, str] = {0: "a:0", 1: "elsewhere:1"}
+
+    def replicas(self, queue: MessageQueue) -> Mapping[int, str]:
+        super().replicas(queue)
+        return self.masters
+
+
+HINTS_OF_BEFORE = {"a": {0: "a:1", 1: "a:0"}}
+
+
+@pytest.mark.parametrize("masters", [{0: "a:0", 1: "a:1"}, {1: "a:1", 2: "a:0"}])
+@pytest.mark.parametrize("given", [{}, {"fetchOffset.numRetries": "0"}, {"pullsInFlight": "1"}])
+@pytest.mark.parametrize("how", ["lags", "was trimmed", "has another disk"])
+def test_who_is_the_master_no_longer_tells_of_no_loss(
+    how: str, given: dict[str, str], masters: dict[int, str]
+) -> None:
+    cluster = AnotherMaster(slaves=frozenset("a"))
+    cluster.masters = masters
+    queue = cluster.add(QUEUE, 0, 1000)
+    answer = cluster.answer
+
+    def answering(address: str, command: RemotingCommand) -> Frame:
+        was_master = address == "a:1"
+        queue.lag = 200 if how == "lags" else 0
+        queue.first = 300 if was_master and how == "was trimmed" else 0
+        if was_master and how == "has another disk":
+            cluster.refuse = {len(cluster.pulls) + 1: (ResponseCode.TOPIC_NOT_EXIST, "no")}
+        return answer(address, command)
+
+    cluster.answer = answering  # type: ignore[method-assign]
+    assert read(cluster, whole(0, 1000), hints=HINTS_OF_BEFORE, given=given) == of(*range(1000))
+    assert cluster.pulls[0][0] == "a:1"
+
+
+@pytest.mark.parametrize("first", [0, 300])
+def test_no_loss_is_believed_while_nobody_tells_who_is_the_master(first: int) -> None:
+    cluster, clock = SimCluster(name_server_down=True), SimClock()
+    cluster.add(QUEUE, first, 600)
+    with pytest.raises(RangeTimeoutError, match="nothing came for 120 s"):
+        read(cluster, whole(0, 1000), clock=clock)
+
+
 def test_a_read_that_spark_holds_up_is_no_outage() -> None:
     cluster, clock = SimCluster(), SimClock()
     cluster.add(QUEUE, 0, 2000)

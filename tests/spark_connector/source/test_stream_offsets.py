@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.access.broker_access import MaxOffset
 from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
+from aiorocketmq.spark_connector.access.offsets import Offsets
 from aiorocketmq.spark_connector.access.seen import Seen
 from aiorocketmq.spark_connector.source.planner import ranges_between
 from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
@@ -330,6 +333,50 @@ def test_a_queue_that_ends_before_it_was_read_is_a_loss_when_its_master_says_so(
     assert query(cluster, clock, failOnDataLoss="false").latest(start) == {ONE: 120, TWO: 20}
     cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
     assert query(cluster, clock).latest(start) == {ONE: 120, TWO: 20}, "a slave may lag behind"
+
+
+class MasterOfBefore(SimCluster):
+    """Until routes are asked for, the first master is taken for it, which lags as a slave now, or
+    has deleted more."""
+
+    how = ""
+
+    def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]:
+        found = super().queues(topics)
+        self.how = ""
+        return found
+
+    def _at(self, queue: MessageQueue) -> MaxOffset:
+        found = super()._at(queue)
+        return found._replace(offset=found.offset - 30) if self.how == "lags" else found
+
+    def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets:
+        return {
+            queue: offset + (80 if self.how == "was trimmed" else 0)
+            for queue, offset in super().oldest_of_masters(queues).items()
+        }
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("knows", [True, False])
+@pytest.mark.parametrize("how", ["lags", "was trimmed"])
+def test_who_is_the_master_no_longer_tells_a_stream_of_no_loss(
+    clock: SimClock, how: str, knows: bool, fails: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = MasterOfBefore()
+    queue = cluster.add(ONE, 0, 50)
+    offsets = query(
+        cluster,
+        clock,
+        failOnDataLoss=fails,
+        **{"newQueuePollInterval": "60000", "fetchOffset.numRetries": "0"},
+    )
+    end = offsets.latest(offsets.initial())
+    cluster.how, cluster.name_server_down = how, not knows
+    queue.end = 70 if how == "was trimmed" else 50
+    assert offsets.latest(end) == {ONE: queue.end}
+    assert "failOnDataLoss" not in caplog.text
+    assert cluster.how == ("" if knows else how)
 
 
 @pytest.mark.parametrize("how", ["down", "unregistered"])
