@@ -226,9 +226,7 @@ class Delivery:
             context.oneway = True
             self._after(outgoing, context, None, None)
 
-    def _failed(
-        self, queue: MessageQueue, error: RemotingError | BrokerError, seconds: float
-    ) -> Attempt:
+    def _failed(self, queue: MessageQueue, error: RocketMQError, seconds: float) -> Attempt:
         address = self._instance.routes.master(queue.broker_name) or ""
         return Attempt(queue.broker_name, address, error, seconds)
 

@@ -232,7 +232,7 @@ class SequencedDelivery(Delivery):
                 began = self._monotonic()
                 try:
                     return await self._once(sending, queue, sequence)
-                except (RemotingError, BrokerError) as error:
+                except (RemotingError, BrokerError, UncheckedError) as error:
                     self._judge(sending, queue, sequence, error, began)
                     if not self._waits(sending.topic, queue.broker_name, error):
                         await self._pause(sending)
@@ -300,7 +300,7 @@ class SequencedDelivery(Delivery):
         sending: _Sending,
         queue: MessageQueue,
         sequence: QueueSequence,
-        error: RemotingError | BrokerError,
+        error: RemotingError | BrokerError | UncheckedError,
         began: float,
     ) -> None:
         """What an attempt that failed means for the message and its queue. Raises what ends the

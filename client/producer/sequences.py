@@ -17,7 +17,7 @@ from typing import Final
 from ...remoting.errors import (
     BrokerError,
     ConnectError,
-    RemotingError,
+    RocketMQError,
     TooManyRequestsError,
 )
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -70,8 +70,9 @@ STORED: Final = frozenset(status.value for status in SendStatus)
 _OURS: Final = f"\x02{PropertyName.SEND_SEQUENCE}\x01"
 
 
-class UncheckedError(RemotingError):
-    """A broker has stored a message without a look at its sequence."""
+class UncheckedError(RocketMQError):
+    """A broker has stored a message without a look at its sequence. No ``RemotingError``: another
+    attempt stores it once more."""
 
 
 class RepeatedResult(SendResult):

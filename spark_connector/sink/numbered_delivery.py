@@ -72,6 +72,8 @@ class NumberedDeliverer:
             with_namespace(options.group, instance.namespace),
             DeliverySettings(attempts=1, waits=False),
         )
+        self._greeted_at: set[str] = set()
+        """Addresses of brokers that check sequences, of those that were asked."""
 
     @classmethod
     async def new(cls, instance: ClientInstance, options: SinkOptions) -> NumberedDeliverer:
@@ -127,6 +129,7 @@ class NumberedDeliverer:
             raise _refused(broker_name, answer.code)
         header = answer.check(address).header
         assert isinstance(header, SequenceHelloResponse)
+        self._greeted_at.add(address)
         return header.now_ms
 
     async def deliver(self, placed: Placed) -> None:
@@ -138,6 +141,10 @@ class NumberedDeliverer:
 
         async def attempt(left_s: float) -> SendResult:
             timeout = min(self._options.send_timeout_s, left_s)
+            # One that has taken over, or is there when a batch is repeated, may not check them.
+            address = await self._instance.master_address(queue.broker_name, outgoing.topic)
+            if address not in self._greeted_at:
+                await self._hello(placed.sequence.producer_id, queue.broker_name, topic)
             while True:
                 try:
                     return await self._delivery.deliver(outgoing, queue, timeout)

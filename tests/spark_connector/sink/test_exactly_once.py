@@ -67,6 +67,9 @@ class World:
         """This row, when it has stored and acknowledged it, from the end of its log."""
         self.refuses: dict[bytes, int] = {}
         """Rows, and so often."""
+        self.original: dict[str, int] = {}
+        """Brokers that become some of the original after so many messages more."""
+        self.asked: list[RequestCode] = []
         self.clients: list[ClientInstance] = []
         self.meanwhile: Callable[[], object] | None = None
         """Done before the first broker has said who it is."""
@@ -99,6 +102,11 @@ class World:
         if (tries := self.away.get(address[0], 0)) > 0:
             self.away[address[0]] = tries - 1
             raise ConnectError(f"{address} is away")
+        self.asked.append(code)
+        if (left := self.original.get(address[0])) is not None:
+            if left <= 0:
+                return self._answer_of_the_original(code, body)
+            self.original[address[0]] = left - (code != RequestCode.SEND_SEQUENCE_HELLO)
         if code == RequestCode.SEND_SEQUENCE_HELLO:
             meanwhile, self.meanwhile = self.meanwhile, None
             if meanwhile is not None:
@@ -112,6 +120,14 @@ class World:
         except RequestError as error:
             return Response.of(RemotingCommand(code=error.code, opaque=1, flag=1), b"", code)
         fields = {"msgId": "X", "queueId": "0", "queueOffset": "7", "sequence": "new"}
+        return Response.of(RemotingCommand(code=0, opaque=1, flag=1, ext_fields=fields), b"", code)
+
+    def _answer_of_the_original(self, code: RequestCode, body: bytes) -> Response:
+        fields = {"msgId": "X", "queueId": "0", "queueOffset": "7"}
+        if code == RequestCode.SEND_SEQUENCE_HELLO:
+            refusal = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            return Response.of(RemotingCommand(code=refusal, opaque=1, flag=1), b"", code)
+        self.stored.append(bytes(body))
         return Response.of(RemotingCommand(code=0, opaque=1, flag=1, ext_fields=fields), b"", code)
 
     def _store(self, broker: str, header: Any, body: bytes) -> None:
@@ -485,6 +501,47 @@ def test_nothing_overtakes_a_row_that_was_not_sent(
     assert send_batch(options, "w", 0, rows) == 4
     assert [row for row in world.stored if row != b"U1"] == [b"T1", b"T2", b"T3"]
     assert world.stored.count(b"U1") == 1
+
+
+def test_a_broker_of_the_original_that_takes_over_has_a_row_once(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """One of each queue, which was under way; nothing of a batch that is repeated then."""
+    world.original = {"a": 2, "b": 2}
+    rows = [staged(tmp_path, *(f"{topic}{n}" for n in range(9) for topic in "TU"))]
+    with pytest.raises(NotExactlyOnceError, match="guarantee=exactly_once cannot be had there"):
+        send_batch(options, "w", 0, rows)
+    assert len(world.stored) == len(set(world.stored))
+    assert set(world.stored) <= {f"{topic}{n}".encode() for n in range(3) for topic in "TU"}
+    stored, world.asked = len(world.stored), []
+    with pytest.raises(NotExactlyOnceError, match="guarantee=exactly_once cannot be had there"):
+        send_batch(options, "w", 0, rows)
+    assert len(world.stored) == stored
+    assert set(world.asked) == {RequestCode.SEND_SEQUENCE_HELLO}
+
+
+def test_a_master_that_takes_over_is_asked_whether_it_checks(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """Before it gets anything."""
+    invoke, tables = world.invoke, world.tables
+    tables["x"] = tables["a"]
+
+    async def invoked(address: str, code: RequestCode, *rest: Any, **more: Any) -> Response:
+        if b"T0" in world.stored and address == "a:1":
+            data = BrokerData(cluster="C", broker_name="a", broker_addrs={0: "x:1"})
+            queue = QueueData(broker_name="a", read_queue_nums=1, write_queue_nums=1, perm=6)
+            route = TopicRouteData(queue_datas=[queue], broker_datas=[data])
+            world.clients[-1].routes._store(topic_route("T", route))
+            raise ConnectError("a:1 is away")
+        if code == RequestCode.HEART_BEAT:
+            raise ConnectError("x:1 wants none")
+        return await invoke(address, code, *rest, **more)
+
+    world.invoke, world.original = invoked, {"x": 0}  # type: ignore[method-assign]
+    with pytest.raises(NotExactlyOnceError, match="guarantee=exactly_once cannot be had there"):
+        send_batch(options, "w", 0, [staged(tmp_path, "T0", "T1")])
+    assert world.stored == [b"T0"]
 
 
 def test_nothing_is_decided_before_all_rows_can_be_read(
