@@ -209,6 +209,36 @@ class BrokerAccess:
 
         return self._run(ask)
 
+    def unrouted(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those that are at their broker although no route tells of them, or may be: it says that
+        something was in them (of what it does not have it says 0), or does not answer. Raises
+        ``RemotingError``, ``BrokerError`` where no name server tells where brokers are."""
+        wanted = list(queues)
+
+        async def ask(instance: ClientInstance) -> set[MessageQueue]:
+            from ...client.admin import Admin
+
+            brokers = (await Admin(instance=instance).cluster_info()).broker_addr_table
+
+            async def one(queue: MessageQueue) -> bool:
+                broker = brokers.get(queue.broker_name)
+                if broker is None or (address := broker.master_addr) is None:
+                    return True
+                code, header = RequestCode.GET_MAX_OFFSET, self._header(queue)
+                try:
+                    answer = await instance.remoting.invoke(
+                        address, code, header, timeout=_TIMEOUT_S
+                    )
+                    return bool(answer.check(address).header.offset)
+                except (RemotingError, SystemBusy):
+                    return True
+                except BrokerError:
+                    return False
+
+            return {queue for queue, is_there in (await by_key(wanted, one)).items() if is_there}
+
+        return self._run(ask)
+
     def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
         """Queues that one name server or another, or an order configuration, tells of. Raises
         ``RemotingError``, ``BrokerError``."""

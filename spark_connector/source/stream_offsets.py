@@ -49,12 +49,14 @@ __all__ = ["StreamAccess", "StreamOffsets"]
 log: Final = logging.getLogger(__name__)
 
 _UNKNOWN: Final = "no name server knows it at present"
+_UNROUTED: Final = "it has the topic {}, but the name server does not know that at present"
 
 
 class StreamAccess(FinderAccess, CoverageAccess, MarkAccess, QueueBegins, GroupAccess, Protocol):
     """What has to be asked (``BrokerAccess``)."""
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked: ...
+    def unrouted(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]: ...
     def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets: ...
 
 
@@ -243,8 +245,12 @@ class StreamOffsets:
             present = self._finder.find(
                 now=True
             )  # a broker may have come back in between: with its queues
-            for queue in sorted(offsets.keys() - set(present)):
-                if queue.broker_name in registered and self._finder.is_sure:
+            missing = sorted(offsets.keys() - set(present))
+            unrouted = self._unrouted(missing, present, registered)
+            for queue in missing:
+                if queue in unrouted:
+                    away[queue.broker_name] = _UNROUTED.format(queue.topic)
+                elif queue.broker_name in registered and self._finder.is_sure:
                     self._losses.found(
                         f"{_told(queue)} is gone, its broker is there; it was read up to "
                         f"{offsets[queue]}",
@@ -267,6 +273,23 @@ class StreamOffsets:
         found = {queue: each.offset for queue, each in latest.items()}
         self._seen.update(found)
         return _Seen(found, offsets, short, away)
+
+    def _unrouted(
+        self, missing: list[MessageQueue], present: list[MessageQueue], registered: set[str]
+    ) -> set[MessageQueue]:
+        """Those of ``missing`` that are at their broker all the same, or may be. A name server that
+        was started a moment ago, or that was told of one topic only, knows a broker without the
+        others: where no queue of a topic is left there, the broker is asked itself."""
+        routed = {queue[:2] for queue in present}
+        doubtful = [q for q in missing if q.broker_name in registered and q[:2] not in routed]
+        if not doubtful:
+            return set()
+        try:
+            there = {queue[:2] for queue in self._access.unrouted(doubtful)}
+        except (RemotingError, BrokerError) as error:
+            log.warning("brokers were not looked up: %s", error)
+            return set(doubtful)
+        return {queue for queue in doubtful if queue[:2] in there}
 
     def _forget_others(self, seen: _Seen, begin: Offsets, ends: Offsets) -> None:
         """What nobody is behind with is none of the latest that are seen: queues that are

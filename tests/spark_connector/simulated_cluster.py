@@ -82,6 +82,8 @@ class SimCluster:
     queues_: dict[MessageQueue, SimQueue] = field(default_factory=dict)
     slaves: frozenset[str] = frozenset()
     unregistered: set[str] = field(default_factory=set)
+    hidden: set[MessageQueue] = field(default_factory=set)
+    """Queues that no route has, though their broker does."""
     down: set[str] = field(default_factory=set)
     """Addresses that cannot be connected to."""
     in_order: bool = False
@@ -120,7 +122,11 @@ class SimCluster:
             raise ConnectError("no name server")
         if self.name_server_busy:
             raise SystemBusy(2, "flow control")
-        return (queue for queue in self.queues_ if queue.broker_name not in self.unregistered)
+        return (
+            queue
+            for queue in self.queues_
+            if queue.broker_name not in self.unregistered and queue not in self.hidden
+        )
 
     def topics(self, pattern: str) -> list[str]:
         return sorted(
@@ -136,6 +142,10 @@ class SimCluster:
             raise ConnectError("no name server")
         return {queue.broker_name for queue in self.queues_} - self.unregistered
 
+    def unrouted(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        asked = self.max_offsets(queues)
+        return {*asked.failed, *(queue for queue, each in asked.found.items() if each.offset)}
+
     def told_topics(self, pattern: str) -> list[str]:
         return sorted({queue.topic for queue in self.told if re.fullmatch(pattern, queue.topic)})
 
@@ -145,7 +155,7 @@ class SimCluster:
 
     def _at(self, queue: MessageQueue) -> MaxOffset:
         self.asked += 1
-        here = self.queues_[queue]
+        here = self.queues_.get(queue, SimQueue())
         if f"{queue.broker_name}:0" not in self.down:
             return MaxOffset(here.end, True)
         if queue.broker_name in self.slaves:

@@ -22,6 +22,7 @@ from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
 from aiorocketmq.spark_connector.access.shared_clients import SharedClients
@@ -73,6 +74,35 @@ def test_a_broker_of_which_only_slaves_are_registered_does_not_tell_its_topics(
     monkeypatch.setattr(Admin, "__init__", lambda *_, **__: None)
     monkeypatch.setattr(Admin, "cluster_info", cluster_info)
     assert access.registered_brokers() == {"a"}
+
+
+def test_brokers_are_asked_for_what_no_route_has(
+    access: BrokerAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("has", "had", "away", "busy", "no master", "refuses", "forgotten")
+    brokers = {
+        name: BrokerData(broker_name=name, broker_addrs={int(name == "no master"): name})
+        for name in names[:-1]
+    }
+
+    async def cluster_info(_: Admin) -> ClusterInfo:
+        return ClusterInfo(broker_addr_table=brokers)
+
+    async def invoke(_: object, address: str, code: int, *__: object, **___: object) -> Response:
+        if address == "away":
+            raise ConnectError("it is away")
+        refusal = {"busy": ResponseCode.SYSTEM_BUSY, "refuses": ResponseCode.NO_PERMISSION}
+        fields = {"offset": "7" if address == "has" else "0"}
+        command = RemotingCommand(
+            code=refusal.get(address, ResponseCode.SUCCESS), opaque=1, flag=1, ext_fields=fields
+        )
+        return Response.of(command, b"", RequestCode(code))
+
+    monkeypatch.setattr(Admin, "__init__", lambda *_, **__: None)
+    monkeypatch.setattr(Admin, "cluster_info", cluster_info)
+    monkeypatch.setattr(RemotingClient, "invoke", invoke)
+    found = access.unrouted(MessageQueue("t", name, 0) for name in names)
+    assert {queue.broker_name for queue in found} == set(names) - {"had", "refuses"}
 
 
 @pytest.mark.parametrize("is_there", [True, False])

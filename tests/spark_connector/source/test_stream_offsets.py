@@ -282,6 +282,40 @@ def test_what_waits_is_seen(cluster: SimCluster, clock: SimClock) -> None:
     assert seen.away == {"b"}
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_topic_that_a_name_server_does_not_know_yet_waits(
+    clock: SimClock, fails: str, answers: bool
+) -> None:
+    """It was told of another topic of the broker."""
+    cluster = SimCluster()
+    for queue in (ONE, MessageQueue("another", "a", 0)):
+        cluster.add(queue, 0, 100)
+    empty = MessageQueue("t", "a", 1)
+    cluster.add(empty, 0, 0)
+    offsets = query(cluster, clock, failOnDataLoss=fails)
+    end = offsets.latest(offsets.initial())
+    cluster.hidden = {ONE, empty}
+    if not answers:
+        cluster.down.add("a:0")
+    assert offsets.latest(end) == end == {ONE: 100, empty: 0}
+    seen = offsets.seen()
+    assert seen is not None
+    assert seen.away == {"a"}
+    cluster.hidden.clear()
+    cluster.down.clear()
+    cluster.queues_[ONE].end = 120
+    assert offsets.latest(end) == {ONE: 120, empty: 0}, "nothing is read twice"
+    assert lost(offsets) == (0, 0)
+    for queue in (ONE, empty):
+        del cluster.queues_[queue]
+    if fails == "true":
+        with pytest.raises(DataLossError, match="t/a/0 is gone, its broker is there"):
+            offsets.latest(end)
+    else:
+        assert offsets.latest(end) == {}
+
+
 def test_a_queue_that_is_gone_is_a_loss(cluster: SimCluster, clock: SimClock) -> None:
     start = {ONE: 100, TWO: 20, LATER: 8}
     with pytest.raises(
