@@ -3,8 +3,9 @@
 Such a gap is legal: a message may be damaged, or never have been stored. But a broker deletes a
 file of its log first and looks through its queues then, one after the other (class
 DefaultMessageStore.CleanConsumeQueueService of the original). Meanwhile it goes on behind what is
-gone as if that were a gap, and still says that the queue begins before it. What it says later tells
-the two apart.
+gone as if that were a gap, and still says that the queue begins before it. (Brokers of ours look
+through their queues first.) What it says later tells the two apart, and a message in front of the
+gap that is kept.
 """
 
 from __future__ import annotations

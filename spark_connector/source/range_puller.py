@@ -35,6 +35,9 @@ ANSWER_TIMEOUT_S: Final = 15.0
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 _OUTAGE_S: Final = 30.0
+_DELETION_S: Final = 10.0
+"""A round of deletion: ten files with 0.1 s between them, then all queues. As long as the pause
+until the next one (``cleanResourceInterval``)."""
 _PULLS_PER_WINDOW: Final = 8
 _FIRST_PULL: Final = 128
 """Messages, of which nobody knows how long they are."""
@@ -320,32 +323,47 @@ class RangePuller:
             log.warning("%s: they are left out (failOnDataLoss=false)", what)
 
     def _tells_of_gaps(self, owner: int) -> bool:
-        """Whether it answers, asked for what lies in its first gap once more, or as often as may be
-        worth it."""
-        has_told = False
-        for attempt in range(max(1, self._options.retries)):
-            begin = self._gaps.first(owner)
-            if begin is None:
-                return True
+        """Whether it answers, asked for what lies in front of its first gap, or as often as may be
+        worth it. Where that message is kept, nothing behind it is deleted. Where it is not the
+        queue may have to be corrected yet: that is waited for."""
+        has_told, attempt, until = False, 0, self._clock.now() + _DELETION_S
+        while (begin := self._gaps.first(owner)) is not None:
+            is_over = not has_told or self._clock.now() >= until
+            if is_over and attempt >= max(1, self._options.retries):
+                break
             if attempt:
                 self._clock.sleep(self._pause_s)
-                self._pause_s *= 2
+                self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
+            attempt += 1
             self._suggested = owner  # what failed before may have chosen another one
             try:
-                wire = self._connected()
-                wire.send(
-                    self._requests.frame(next(self._opaques), begin, 1), self._answer_timeout_s
-                )
-                for form, header, _body in wire.receive(self._answer_timeout_s):
-                    if (answer := read_answer(form, header)) is not None:
-                        self._check_gaps(answer.header)
-                        has_told |= self._tells_of_queue(answer)
+                for answer, body in self._pulled_once(max(begin - 1, 0)):
+                    self._check_gaps(answer.header)
+                    has_told |= self._tells_of_queue(answer)
+                    came = first_offset(body) if answer.code == ResponseCode.SUCCESS else None
+                    if came is not None and came < begin:
+                        return True
             except RemotingError as error:
                 if self._wire is not None:  # its answer may still come
                     self._wire.close()
                     self._wire = None
                 self._broken(error)
-        return has_told
+        if has_told and begin is not None:
+            log.warning(
+                "%s: nothing came of %d offsets, and nothing is kept in front of them: they are "
+                "taken for messages that were never there",
+                self._range,
+                self._gaps.count(owner),
+            )
+        return has_told or begin is None
+
+    def _pulled_once(self, offset: int) -> Iterator[tuple[PullAnswer, Stretch]]:
+        """What lies there, one message."""
+        wire = self._connected()
+        wire.send(self._requests.frame(next(self._opaques), offset, 1), self._answer_timeout_s)
+        for form, header, body in wire.receive(self._answer_timeout_s):
+            if (answer := read_answer(form, header)) is not None:
+                yield answer, body
 
     def _tells_of_queue(self, answer: PullAnswer) -> bool:
         """A refusal does not say where the queue begins."""

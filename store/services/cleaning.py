@@ -1,11 +1,12 @@
 """Deleting what has expired, off the event loop (classes CleanCommitLogService,
 CleanConsumeQueueService; commitlog.md §12).
 
-``retention`` decides, this does. The oldest file of the commit log leaves the sequence first, on
-the event loop: from then on no reader finds it. Then a worker thread unmaps and unlinks it. That
+``retention`` decides, this does. Queues forget first what the oldest file of the commit log has, so
+that none of them says that it keeps what a reader does not find. Then the file leaves the sequence,
+on the event loop: from then on no reader finds it. Then a worker thread unmaps and unlinks it. That
 fails while somebody holds a view of it: the file waits until they let go, and so do all behind it,
-for there must never be a hole between the files on the disk. Consume queues and index follow the
-commit log: their units and files about records that are gone go next.
+for there must never be a hole between the files on the disk. Files of consume queues and index
+about records that are gone go next.
 """
 
 from __future__ import annotations
@@ -165,14 +166,33 @@ class CleaningService:
         except StoreFileError as error:
             self._complain(error)
             return None
-        if (
-            not self._rules.expired(modified_ms, self._clock.time_ms(), space)
-            or self._oldest() is not file  # the log has begun anew meanwhile
-        ):
+        if not self._rules.expired(modified_ms, self._clock.time_ms(), space):
+            return None
+        if self._oldest() is file:
+            await self._forget_in_queues(file.end)
+        if self._oldest() is not file:  # the log has begun anew meanwhile
             return None
         self._log.drop_first()
         self._tell_left()
         return file
+
+    async def _forget_in_queues(self, min_phy_offset: int) -> None:
+        """A queue that cannot be looked at does later: nobody can read there."""
+        for queue in self._queues.all():
+            try:
+                await self._forget_in_queue(queue, min_phy_offset)
+            except StoreFileError as error:
+                if self._is_there(queue):
+                    self._complain(error)
+
+    async def _forget_in_queue(self, queue: ConsumeQueue, min_phy_offset: int) -> bool:
+        """False: it was deleted meanwhile, or has begun anew. Raises StoreFileError."""
+        begin = queue.files.files[:1]
+        offset = await self._in_thread(queue.find_min_offset, min_phy_offset)
+        if not self._is_there(queue) or queue.files.files[:1] != begin:
+            return False
+        queue.min_offset = max(queue.min_offset, offset)
+        return True
 
     def _modified_ms(self, file: MappedFile, following: MappedFile) -> int:
         """As in the original a file that is gone, deleted by hand mostly, to have space, is as old
@@ -246,11 +266,8 @@ class CleaningService:
             self._followed = min_phy_offset
 
     async def _clean_queue(self, queue: ConsumeQueue, min_phy_offset: int) -> None:
-        begin = queue.files.files[:1]
-        offset = await self._in_thread(queue.find_min_offset, min_phy_offset)
-        if not self._is_there(queue) or queue.files.files[:1] != begin:
-            return  # it was deleted, or has begun anew
-        queue.min_offset = max(queue.min_offset, offset)
+        if not await self._forget_in_queue(queue, min_phy_offset):
+            return
         expired = [
             file for file in queue.files.files[:-1] if file.end <= queue.min_offset * CQ_UNIT_SIZE
         ]

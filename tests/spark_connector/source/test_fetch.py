@@ -277,12 +277,36 @@ def test_a_gap_that_nobody_can_be_asked_about_is_a_loss(
     assert "nothing came of 40 offsets" in caplog.text
 
 
-def test_a_gap_is_none_where_the_messages_were_never_there() -> None:
+@pytest.mark.parametrize("begin", [0, 20])
+@pytest.mark.parametrize("after_s", [0.05, 1.0, 8.0])
+def test_a_round_of_deletion_may_take_seconds(begin: int, after_s: float) -> None:
+    """Until its end the queue says that it keeps what is gone."""
+
+    class Deletes(SimClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            queue.first = 40 if self.now() >= SimClock().now() + after_s else 0
+
+    cluster = SimCluster()
+    queue = cluster.add(QUEUE, 0, 1000, holes=frozenset(range(40)))
+    with pytest.raises(DataLossError, match="the oldest message that is kept is 40"):
+        read(cluster, whole(begin, 1000), clock=Deletes())
+
+
+def test_a_gap_is_none_where_the_messages_were_never_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cluster, clock = SimCluster(), SimClock()
     cluster.add(QUEUE, 0, 100, holes=frozenset(range(40)))
     assert read(cluster, whole(0, 100), clock=clock) == of(*range(40, 100))
     assert cluster.pulls[-3:] == [("a:0", 0, 1)] * 3, "it is asked for once more"
-    assert clock.now() - SimClock().now() < 0.1
+    assert 10 <= clock.now() - SimClock().now() < 12
+    assert "nothing came of 40 offsets" in caplog.text
+    clock, cluster.queues_[QUEUE].holes = SimClock(), frozenset(range(40, 60))
+    assert read(cluster, whole(40, 100), clock=clock) == of(*range(60, 100))
+    assert cluster.pulls[-1] == ("a:0", 39, 1), "what is in front of it is there"
+    assert clock.now() == SimClock().now()
+    cluster.queues_[QUEUE].holes = frozenset(range(40))
     cluster.pulls.clear()
     assert read(cluster, whole(40, 100)) == of(*range(40, 100))
     assert ("a:0", 40, 1) not in cluster.pulls
@@ -302,7 +326,7 @@ def test_what_a_slave_has_deleted_its_master_may_have(down: set[str]) -> None:
     missing = gone if down else frozenset()
     found = read(cluster, whole(0, 1000), clock=clock)
     assert found == of(*(each for each in range(1000) if each not in missing))
-    assert clock.now() - SimClock().now() < 0.2
+    assert clock.now() - SimClock().now() < (12 if down else 0.2), "a round of deletion"
 
 
 def test_a_queue_that_ends_early_is_a_loss() -> None:

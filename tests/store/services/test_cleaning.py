@@ -364,10 +364,34 @@ def test_pulls_of_what_is_gone(tmp_path: Path) -> None:
 
 def test_between_log_and_queue_a_pull_passes_over_what_is_gone(tmp_path: Path) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
-    asyncio.run(world.store.cleaning._clean_log())
+    for _ in range(7):
+        world.store._log.drop_first()
     result = world.store.get("T", 0, 2, max_count=32)
     assert result.status is GetMessageStatus.MESSAGE_WAS_REMOVING
     assert result.next_begin_offset > 2
+    world.store.close()
+
+
+def test_a_queue_never_says_that_it_keeps_what_is_gone(tmp_path: Path) -> None:
+    """Who pulls would take it for messages that were never there."""
+    world = World(tmp_path, delete_when=ANY_HOUR, delete_commit_log_files_interval=1000)
+    seen = set()
+
+    async def play() -> None:
+        cleaning = asyncio.create_task(world.store.cleaning.clean())
+        while not cleaning.done():
+            await asyncio.sleep(0)
+            low = world.store.min_offset("T", 0)
+            first = world.store.get("T", 0, low).status
+            assert first is GetMessageStatus.FOUND, (low, world.store.min_phy_offset)
+            seen.add((low, world.store.min_phy_offset // LOG_FILE))
+            world.clock.advance(0.01)
+        await cleaning
+
+    asyncio.run(play())
+    world.check(5)
+    assert {low for low, _ in seen} >= {0, 3, 6, 18, 21}
+    assert all(low >= 3 * files for low, files in seen)
     world.store.close()
 
 
