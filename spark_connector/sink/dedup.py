@@ -9,9 +9,12 @@ the same one each time:
 - with ``dedupPrefix``: that text in the place of the query's or write's id, for batch writes that
   are repeated as a whole
 
-Row numbers are the same again only when the rows come in the same order again: reading a topic or
-files and mapping rows does that, a shuffle does not. With ``dedupKeyColumns`` the last two parts
-are ``k/<hash of these columns>`` instead; they must tell rows of one batch apart.
+Partition and row number are of the same row again only when the rows come in the same partitions
+and the same order again: reading a topic and mapping rows does that, a shuffle does not. Nor do
+files where the number of cores has changed, by which Spark divides them (``FilePartition``), unless
+``spark.sql.files.minPartitionNum`` is fixed: then other rows have ids of rows that are there. With
+``dedupKeyColumns`` the last two parts are ``k/<hash of these columns>`` instead; they must tell
+rows of one batch apart.
 """
 
 from __future__ import annotations

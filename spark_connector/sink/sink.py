@@ -3,8 +3,9 @@
 
 A writer is made where the query is planned and pickled into every task. ``write`` of a task returns
 when every row is acknowledged by a broker, and raises when one is not: then Spark tries the task
-again and rows may be there twice, with the same ``SPARK_DEDUP_ID``. With ``guarantee=exactly_once``
-it stages them instead, and ``commit`` sends them (``exactly_once.py``).
+again and rows may be there twice, with the same ``SPARK_DEDUP_ID`` (as far as they are divided as
+before: ``dedup.py``). With ``guarantee=exactly_once`` it stages them instead, and ``commit`` sends
+them (``exactly_once.py``).
 """
 
 from __future__ import annotations
