@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ...remoting.system_clock import BlockingClock
 from ..access.errors import RangeTimeoutError
 from ..access.options import SourceOptions
 
-__all__ = ["AwayBrokers"]
+__all__ = ["WATCH_PAUSE_S", "AwayBrokers"]
 
 log: Final = logging.getLogger(__name__)
 
+WATCH_PAUSE_S: Final = 1.0
+"""Before one that is away is asked again within a trigger."""
+
 
 class AwayBrokers:
-    """Since when."""
+    """Since when. Triggers may be hours apart: who is away at two of them may have been back in
+    between, and is asked for as long as it may be away before it is given up."""
 
     def __init__(self, options: SourceOptions, clock: BlockingClock) -> None:
         self._options = options
         self._clock = clock
+        self._longest_s = options.poll_timeout_ms / 1000
         self._since: dict[str, float] = {}
+        self._looked_at = float("-inf")
+        self._watched: set[str] = set()
 
     @property
     def names(self) -> frozenset[str]:
         return frozenset(self._since)
+
+    def are_watched(self, away: Iterable[str]) -> bool:
+        """Whether brokers are to be asked again in this trigger, as ``away`` are."""
+        now, names = self._clock.now(), set(away)
+        if now - self._looked_at >= self._longest_s:
+            self._watched = self._since.keys() & names
+            self._since |= dict.fromkeys(self._watched, now)
+        self._looked_at = now
+        self._watched &= names
+        return self._options.fail_on_data_loss and any(
+            now - self._since[name] < self._longest_s for name in self._watched
+        )
 
     def check(self, away: Mapping[str, str]) -> None:
         """``away``: all that are away now, with the reason. Raises ``RangeTimeoutError`` for one
@@ -37,7 +56,7 @@ class AwayBrokers:
         if not self._options.fail_on_data_loss:
             return
         for name, since in self._since.items():
-            if (now - since) * 1000 >= self._options.poll_timeout_ms:
+            if now - since >= self._longest_s:
                 raise RangeTimeoutError(
                     f"the broker {name} is away for {now - since:.0f} s now "
                     f"(rocketmqConsumer.pollTimeoutMs): {away[name]}"

@@ -10,6 +10,7 @@ from ...remoting.errors import RemotingError, SystemBusy
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.system_clock import BlockingClock
 from ..access.options import SourceOptions
+from .away_brokers import WATCH_PAUSE_S
 from .positions import OffsetAccess, find_queues
 
 __all__ = ["FinderAccess", "QueueFinder"]
@@ -31,7 +32,8 @@ class QueueFinder:
         self._access = access
         self._clock = clock
         self._queues: list[MessageQueue] = []
-        self._look_again_at = float("-inf")
+        self._longest_s = options.poll_timeout_ms / 1000
+        self._look_again_at = self._looked_at = float("-inf")
         self._away_since: float | None = None
         """When no name server answered for the first time, since one did."""
 
@@ -45,17 +47,30 @@ class QueueFinder:
         known do while nobody can tell."""
         time_s = self._clock.now()
         if now or time_s >= self._look_again_at:
-            try:
-                self._queues = find_queues(self._options, self._access, must_exist=False)
-            except (RemotingError, SystemBusy) as error:
-                self._away_since = since = time_s if self._away_since is None else self._away_since
-                if not self._queues or (time_s - since) * 1000 >= self._options.poll_timeout_ms:
-                    raise
-                log.warning("new queues were not looked for: %s", error)
-            else:
-                self._away_since = None
-            self._look_again_at = time_s + self._options.route_interval_ms / 1000
+            is_watched = (
+                self._away_since is not None and time_s - self._looked_at >= self._longest_s
+            )
+            if is_watched:  # one may have answered in between: two triggers are no outage
+                self._away_since = time_s
+            while not self._look() and is_watched:
+                self._clock.sleep(WATCH_PAUSE_S)
+            self._looked_at = self._clock.now()
+            self._look_again_at = self._looked_at + self._options.route_interval_ms / 1000
         return self._queues
+
+    def _look(self) -> bool:
+        """Whether a name server answers. Raises when none has for too long."""
+        try:
+            self._queues = find_queues(self._options, self._access, must_exist=False)
+        except (RemotingError, SystemBusy) as error:
+            time_s = self._clock.now()
+            self._away_since = since = time_s if self._away_since is None else self._away_since
+            if not self._queues or time_s - since >= self._longest_s:
+                raise
+            log.warning("new queues were not looked for: %s", error)
+            return False
+        self._away_since = None
+        return True
 
     @property
     def is_sure(self) -> bool:

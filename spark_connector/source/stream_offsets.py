@@ -33,7 +33,7 @@ from ..access.checkpoint import Checkpoint
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
 from ..access.options import PositionKind, SourceOptions
 from ..access.seen import Seen, name_of
-from .away_brokers import AwayBrokers
+from .away_brokers import WATCH_PAUSE_S, AwayBrokers
 from .coverage import CoverageAccess, not_covered
 from .each_broker import ask_each_broker
 from .group_progress import GroupAccess, GroupProgress
@@ -150,7 +150,7 @@ class StreamOffsets:
             )
             return replace(start, begins=_told_begins(start.offsets))
         self.committed(start)
-        seen = self._look(start)
+        seen = self._watched(start)
         remade, unknown = self._marks.compare(start.marks, self._doubtful(seen), seen.short)
         self._aim_anew(remade, seen.latest)
         self._check_losses(seen, remade)
@@ -233,6 +233,14 @@ class StreamOffsets:
 
     # --- one trigger
     # ----------------------------------------------------------------------------------------------
+
+    def _watched(self, start: Checkpoint) -> _Seen:
+        """What is there once it is clear who is away."""
+        seen = self._look(start)
+        while self._away.are_watched(seen.away):
+            self._clock.sleep(WATCH_PAUSE_S)
+            seen = self._look(start)
+        return seen
 
     def _look(self, start: Checkpoint) -> _Seen:
         """The latest offsets, and where we are, without the queues that are gone for good."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
@@ -502,6 +502,54 @@ def test_time_between_triggers_is_no_time_that_a_name_server_was_away(
     clock.sleep(600)
     with pytest.raises(ConnectError):
         offsets.latest(start)
+
+
+@pytest.mark.parametrize("how", ["down", "unregistered", "name server"])
+@pytest.mark.parametrize("outage_s", [30, 90])
+def test_two_short_outages_at_two_triggers_are_no_long_one(
+    cluster: SimCluster, how: str, outage_s: int
+) -> None:
+    clock = ThatGoesOn()
+    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
+    start = {ONE: 50, TWO: 10}
+    assert offsets.latest(start) == {ONE: 100, TWO: 20}
+
+    def is_away(away: bool) -> None:
+        cluster.name_server_down = away and how == "name server"
+        cluster.down = {"a:0"} if away and how == "down" else set()
+        cluster.unregistered = {"a"} if away and how == "unregistered" else set()
+
+    for _ in range(2):
+        clock.sleep(3600)
+        is_away(True)
+        began = clock.now()
+        clock.then[began + outage_s] = lambda: is_away(False)
+        end = offsets.latest(start)
+        assert clock.now() == began, "it waits for the next trigger"
+        assert end == {ONE: 100 if how == "name server" else 50, TWO: 20}
+        clock.sleep(3600)
+        is_away(True)
+        began = clock.now()
+        clock.then[began + outage_s] = lambda: is_away(False)
+        if outage_s >= 60:
+            with pytest.raises((RangeTimeoutError, ConnectError)):
+                offsets.latest(start)
+            return
+        assert offsets.latest(start) == {ONE: 100, TWO: 20}
+        assert outage_s <= clock.now() - began <= outage_s + 2
+
+
+class ThatGoesOn(SimClock):
+    """What happens ``then``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: dict[float, Callable[[], None]] = {}
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        for at in [each for each in self.then if each <= self.time]:
+            self.then.pop(at)()
 
 
 def test_queues_are_looked_for_from_time_to_time(cluster: SimCluster, clock: SimClock) -> None:
