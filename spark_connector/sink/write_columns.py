@@ -10,17 +10,18 @@ keys         string or array<string>  indexed by the broker; a string holds seve
                                       spaces
 tags         string                   what consumers filter by
 properties   map<string,string>       the user's own
-queueId      int or bigint            write to this queue of ``brokerName`` (or of the topic's only
+queueId      whole number             write to this queue of ``brokerName`` (or of the topic's only
                                       broker)
 brokerName   string                   together with ``queueId``
-shardingKey  string, int or bigint    equal keys go to the same queue, the one that a Java producer
+shardingKey  string or whole number   equal keys go to the same queue, the one that a Java producer
                                       chooses
-delayLevel   int or bigint            1 to 18: held back by the broker; 0 or null: not
-flag         int                      the user's own number
+delayLevel   whole number             1 to 18: held back by the broker; 0 or null: not
+flag         whole number             the user's own number
 ============ ======================== ==============================================================
 
-Everything but ``body`` and ``topic`` may be null. Other columns are not written, as with Kafka's
-sink, so that what was read from a topic can be written to another one as it is.
+A whole number is ``int``, ``bigint``, ``smallint`` or ``tinyint``. Everything but ``body`` and
+``topic`` may be null. Other columns are not written, as with Kafka's sink, so that what was read
+from a topic can be written to another one as it is.
 """
 
 from __future__ import annotations
