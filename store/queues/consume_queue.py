@@ -223,14 +223,15 @@ class ConsumeQueue(QueueEnd):
 
     def begin_at(self, offset: int) -> None:
         """Start an empty queue at a number other than 0: the file is filled up to there with filler
-        units. One whose topic was deleted begins at 0. Raises BrokenPromiseError: it has messages,
-        whose numbers would be given again."""
+        units. One whose topic was deleted begins at 0. Raises OutOfSpaceError, StoreFileError; then
+        it is empty still, and the next call tries again. Raises BrokenPromiseError: it has
+        messages, whose numbers would be given again."""
         if offset and self.max_offset > self.min_offset:
             raise BrokenPromiseError(f"{self} cannot begin at {offset}: it has messages")
         self.clear()
         size = self.files.file_size
         start = offset * CQ_UNIT_SIZE
-        self.max_offset = (start - start % size) // CQ_UNIT_SIZE
+        self.max_offset = self.min_offset = (start - start % size) // CQ_UNIT_SIZE
         if missing := offset - self.max_offset:
             self.extend([CQ_UNIT.pack(0, FILLER_SIZE, 0)] * missing)
         self.min_offset = offset

@@ -17,7 +17,7 @@ from typing import Final
 
 from ...remoting.slices import Steps, slices
 from ..model.errors import StoreFileError
-from .consume_queue import MOST_NUMBER
+from .consume_queue import MOST_NUMBER, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 
 _AT_ONCE: Final = 128
@@ -54,12 +54,17 @@ class GoneQueues:
         new. Its file gets as many filler units as that of the other replica has units. Raises
         StoreFileError, OutOfSpaceError."""
         known = self._queues.get(topic, queue_id)
-        if known is not None and (known.max_offset >= end or known.max_offset > known.min_offset):
+        if known is not None and known.files.files and not _lies_before(known, end):
             return False
         if not 0 < end < MOST_NUMBER or topic_problem(topic, queue_id) is not None:
             return False
         queue = self._queues.get_or_create(topic, queue_id)
-        queue.begin_at(end)
-        if not queue.files.files:
+        if _lies_before(queue, end):
+            queue.begin_at(end)
+        if not queue.files.files:  # there was no space for it the last time
             queue.make_room()  # the name of its first file tells the next start
         return True
+
+
+def _lies_before(queue: ConsumeQueue, end: int) -> bool:
+    return queue.min_offset == queue.max_offset < end

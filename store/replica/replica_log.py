@@ -117,7 +117,7 @@ class ReplicaQueues(QueueRebuild):
             queue = self._queue_of(each.topic, each.queue_id)
             if queue is None or not 0 <= each.queue_offset < MOST_NUMBER:
                 continue
-            if not queue.max_offset:
+            if queue.max_offset < each.queue_offset and queue.known_end() < 0:
                 queue.begin_at(each.queue_offset)
             if each.queue_offset < queue.max_offset:
                 self._fill_in(queue, each)
