@@ -78,7 +78,7 @@ class AllocationService:
                     self._log.allocation_made()
         if self._log.spare is None:
             following = self._log.files.end
-            spare = await loop.run_in_executor(self._threads, self._make_file, following)
+            spare = await self._make_file(following)
             if self._log.files.end == following and self._log.spare is None:
                 self._log.spare = spare
             else:  # the writer was faster
@@ -93,25 +93,34 @@ class AllocationService:
         if self._warm:
             self._log.want_allocation()
 
-    def _put_away(self, file: MappedFile) -> None:
-        """A spare file that is not needed: the writer has made the same one, or one on another
-        path."""
-        others = (*self._log.files.files, self._log.spare)
-        if any(other is not None and other.path == file.path for other in others):
-            file.close()
-        else:
-            file.delete()
-
-    def _make_file(self, start: int) -> MappedFile:
+    async def _make_file(self, start: int) -> MappedFile:
+        """On another path where its disk is full and there is one. What is deleted is not deleted
+        in the thread: the writer may have begun the same file meanwhile."""
+        loop = asyncio.get_running_loop()
         while True:
-            file = self._log.files.make_named(start)
+            file = await loop.run_in_executor(self._threads, self._log.files.make_named, start)
             try:
-                self._extend(file, RESERVE_AHEAD)
+                await loop.run_in_executor(self._threads, self._extend, file, RESERVE_AHEAD)
             except OutOfSpaceError:
+                if self._is_used(file):
+                    return file
                 if not self._log.files.pass_over(file):
                     raise
             else:
                 return file
+
+    def _put_away(self, file: MappedFile) -> None:
+        """A spare file that is not needed: the writer has made the same one, or one on another
+        path."""
+        if self._is_used(file):
+            file.close()
+        else:
+            file.delete()
+
+    def _is_used(self, file: MappedFile) -> bool:
+        """The writer has made the same one, on the same path."""
+        others = (*self._log.files.files, self._log.spare)
+        return any(other is not None and other.path == file.path for other in others)
 
     async def _unlock_full_files(self) -> None:
         full = [file for file in self._locked if file.end <= self._log.base]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import logging
 import os
@@ -20,7 +21,7 @@ from aiorocketmq.store.model.errors import StoreFileError
 
 from ..replica.replica_world import RECORD_FIELDS, open_slave
 from ..world import bodies_of, crash, open_store, put_ok
-from .flush_world import Running
+from .flush_world import Running, WatchedDisk
 
 STEP = 16 << 20
 
@@ -146,7 +147,7 @@ def test_a_next_file_of_another_beginning_goes(
         patch.setattr(MappedFile, "create", refuse)
         with pytest.raises(StoreFileError, match="cannot be created"):
             store.replica.append(begin, record_at(begin))
-    log.spare = store._allocation._make_file(log.files.end)
+    log.spare = asyncio.run(store._allocation._make_file(log.files.end))
     assert log.spare.start == 0
     store.replica.append(begin, record_at(begin))
     store.close()
@@ -220,6 +221,47 @@ def test_nothing_is_written_where_a_thread_reserves_space(tmp_path: Path) -> Non
     disk.goes_on.set()
     thread.join()
     assert bodies_of(store) == [body] * 6
+    store.close()
+
+
+class FullInBetween(WatchedDisk):
+    """Has no space where a thread asked first, and some when the writer asks meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.goes_on = threading.Event(), threading.Event()
+
+    def allocate(self, fd: int, offset: int, length: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if path.endswith("/b/00000000000000008192") and in_thread():
+            self.asked.set()
+            self.goes_on.wait()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().allocate(fd, offset, length)
+
+
+def in_thread() -> bool:
+    return threading.current_thread() is not threading.main_thread()
+
+
+def test_a_file_that_the_writer_has_begun_stays(tmp_path: Path) -> None:
+    """Though the disk was full for the thread that was to make it."""
+    disk, paths = FullInBetween(), f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    running = Running(tmp_path / "store", disk, store_path_commit_log=paths)
+    bodies = [b"1" * 5000, b"2" * 5000]
+
+    async def script() -> None:
+        put_ok(running.store, body=bodies[0])
+        await running.until(disk.asked.is_set)
+        put_ok(running.store, body=bodies[1])
+        assert await running.store.sync()
+        disk.goes_on.set()
+        await running.until(lambda: running.store._log.spare is not None)
+
+    running.run(script)
+    crash(running.store)
+    store = open_store(tmp_path / "store", store_path_commit_log=paths)
+    assert bodies_of(store) == bodies
     store.close()
 
 

@@ -90,11 +90,10 @@ def test_a_full_disk(
     clock = ManualClock()
     make = getattr(owner, step)
 
-    def fails(service: object, *values: object) -> MappedFile:
+    def fails(service: object, *values: object) -> object:
         if clock.monotonic() < 1130:
             raise OutOfSpaceError(tmp_path, "No space left on device")
-        made: MappedFile = make(service, *values)
-        return made
+        return make(service, *values)
 
     monkeypatch.setattr(owner, step, fails)
     running(tmp_path, clock, lambda _: f"over: {text}" in caplog.text)
