@@ -232,7 +232,12 @@ class MappedFile:
 
     def read_what_is_left(self, position: int, length: int) -> bytes:
         """As ``read_unmapped``, with zeros in the place of pages that are on bad sectors: for who
-        puts something else there."""
+        looks for what is damaged, or puts something else there."""
+        try:
+            return self.read_unmapped(position, length)
+        except StoreFileError as error:
+            if not is_of_bad_sector(error):
+                raise
         page, left = self._disk.page_size, []
         with self._opened() as fd:
             for start in range(position - position % page, position + length, page):
@@ -242,7 +247,7 @@ class MappedFile:
                 except OSError as error:
                     if error.errno != errno.EIO:
                         raise
-                    data = bytes(stop - at)
+                    data = bytes(min(stop, self.size) - at)
                 left.append(self._whole(data, at, stop - at))
         return b"".join(left)
 
@@ -276,17 +281,49 @@ class MappedFile:
     def put_back(self, position: int, data: bytes, *, keeps_age: bool = False) -> None:
         """Write bytes in the place of damaged ones and sync them; for a worker thread.
         ``keeps_age``: it expires when it would have, where the system lets that be said. Raises
-        StoreFileError."""
+        StoreFileError.
+
+        A page on a bad sector is written as a whole or not at all: what else lay there, which
+        nobody can read, is zeros then.
+        """
         with self._opened() as fd:
-            times, written = self._disk.times(fd), 0
-            while written < len(data):
-                rest = memoryview(data)[written:]
-                written += self._disk.write(fd, rest, position + written)
+            times = self._disk.times(fd)
+            try:
+                self._write_all(fd, position, data)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                self._write_all(fd, *self._in_whole_pages(position, data))
             with translated_sync(self.path):
                 self._disk.sync(fd)
             if keeps_age:
                 with contextlib.suppress(OSError):
                     self._disk.set_times(fd, times)
+
+    def _write_all(self, fd: int, position: int, data: bytes) -> None:
+        """Raises OSError."""
+        written = 0
+        while written < len(data):
+            rest = memoryview(data)[written:]
+            written += self._disk.write(fd, rest, position + written)
+
+    def _in_whole_pages(self, position: int, data: bytes) -> tuple[int, bytes]:
+        """The same bytes, with zeros beside them as far as pages go on that cannot be read. Raises
+        StoreFileError."""
+        page, end = self._disk.page_size, position + len(data)
+        before = self._lost(position - position % page, position)
+        behind = self._lost(end, min(end + -end % page, self.size))
+        return position - len(before), before + data + behind
+
+    def _lost(self, start: int, stop: int) -> bytes:
+        """Zeros for this part of a page, none if it can be read. Raises StoreFileError."""
+        try:
+            self.read_unmapped(start, stop - start)
+        except StoreFileError as error:
+            if not is_of_bad_sector(error):
+                raise
+            return bytes(stop - start)
+        return b""
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:

@@ -25,7 +25,7 @@ from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
 from ..log.entry_checksums import EntryChecksums
 from ..model.config import MessageStoreConfig
-from ..model.errors import StoreFileError, is_of_bad_sector
+from ..model.errors import StoreFileError
 
 log: Final = logging.getLogger(__name__)
 
@@ -145,9 +145,6 @@ class Scrub:
             except StoreFileError as error:
                 if file.deleted:
                     break
-                if is_of_bad_sector(error):
-                    self._damage.note(at, size, str(error), "seen=scrub")
-                    break
                 self._outages.fails(  # which says nothing about the data
                     log, ("scrub",), "the commit log is not checked now, tried again: %s", error
                 )
@@ -178,11 +175,12 @@ def _look_at(
     head: int,
     known: EntryChecksums | None,
 ) -> tuple[int, Look]:
-    """In a thread. Raises StoreFileError."""
-    data = file.read_unmapped(phy_offset - file.start, size)
+    """In a thread. What a bad sector has taken is zeros, and damage like any other. Raises
+    StoreFileError."""
+    data = file.read_what_is_left(phy_offset - file.start, size)
     seen = look(data, phy_offset, left, head, known)
     if seen.damaged and known is not None:  # or entries were replaced in between
-        data = file.read_unmapped(phy_offset - file.start, size)
+        data = file.read_what_is_left(phy_offset - file.start, size)
         seen = look(data, phy_offset, left, head, known)
     if cold:
         file.forget(phy_offset - file.start, size)
