@@ -38,6 +38,7 @@ class StoreFiles:
         """Of a member of a DLedger group."""
         self.checksums: Final = None if self.entry_index is None else self.entry_index.checksums
         self.damage: Final = DamagedRecords(disk.new_lock())
+        self.log.files.on_bad_sector = self.damage.note_bad_sector
         outages = self.outages = Outages(clock)
         """Of what lasts because of the disk, on the event loop; who writes in a thread has his
         own."""

@@ -7,7 +7,8 @@ Rules that keep the process alive and the event loop moving (they hold for every
   who writes there, and on a full tmpfs not even to who reads; nor behind the end of a file that
   somebody has cut. So what is written through the mapping was reserved before (``posix_fallocate``:
   a full disk is ENOSPC there), and what is read through it lies below ``solid``. All else is read
-  with ``pread``, to which a hole is zeros, what is missing is missing, and a bad sector is EIO.
+  with ``pread``, to which a hole is zeros, what is missing is missing, and a bad sector is EIO, or
+  zeros as well (``on_bad_sector``).
 * No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs
   pack and unpack in place, and who sends a ``view`` lets go of it at once. So a file can be closed
   between turns; a thread that deletes one tries again.
@@ -47,8 +48,8 @@ class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
     __slots__ = (
-        "_disk", "_map", "_reading", "_where", "_writing", "deleted", "random", "reserved", "size",
-        "solid", "start", "turns",
+        "_disk", "_map", "_reading", "_where", "_writing", "deleted", "on_bad_sector", "random",
+        "reserved", "size", "solid", "start", "turns",
     )  # fmt: skip
 
     def __init__(self, path: str | Path, size: int, disk: Disk) -> None:
@@ -70,6 +71,10 @@ class MappedFile:
         self.turns: contextlib.AbstractContextManager[object] = _NOBODY_ELSE
         """Held while space is reserved, where two threads do that. A system without such a call
         reads what is there, and writes it: bytes that somebody stored in between would be gone."""
+        self.on_bad_sector: Callable[[int, int], object] | None = None
+        """With one, calls that read have zeros in the place of pages that are on bad sectors, and
+        it is called with offset and size of each, in the thread that reads. Without one that is an
+        error."""
         self._disk: Final = disk
         self._map: Any = None
         self._writing: int | None = None
@@ -153,7 +158,7 @@ class MappedFile:
                 self._reading = self._disk.open(self._where, "read")
             return self._whole(self._disk.read(self._reading, length, position), position, length)
         except OSError as error:
-            raise file_error(self.path, "cannot be read", error) from error
+            return self._left_after(error, position, length)
 
     def view(self, position: int, length: int) -> memoryview:
         """The same, without a copy where that is possible. Let go of it before anything else has a
@@ -203,7 +208,10 @@ class MappedFile:
         end, scratch = min(position + length, self.size), bytearray(_STEP)
         with self._opened() as fd:
             for at in range(position, end, _STEP):
-                self._disk.read_into(fd, memoryview(scratch)[: end - at], at)
+                try:
+                    self._disk.read_into(fd, memoryview(scratch)[: end - at], at)
+                except OSError as error:
+                    self._left_after(error, at, min(_STEP, end - at))
 
     def read_unmapped(self, position: int, length: int) -> bytes:
         """The same without the mapping, and with no descriptor that is kept: for any thread, and
@@ -215,7 +223,14 @@ class MappedFile:
             finally:
                 self._disk.close(fd)
         except OSError as error:
+            return self._left_after(error, position, length)
+
+    def _left_after(self, error: OSError, position: int, length: int) -> bytes:
+        """What a call that failed should have read, if only bad sectors are missing. Raises
+        StoreFileError."""
+        if error.errno != errno.EIO or self.on_bad_sector is None:
             raise file_error(self.path, "cannot be read", error) from error
+        return self.read_what_is_left(position, length)
 
     def has_bad_sector(self, upto: int) -> bool:
         """Something in front of that cannot be read any more; what can is in memory then. Raises
@@ -231,13 +246,7 @@ class MappedFile:
         return False
 
     def read_what_is_left(self, position: int, length: int) -> bytes:
-        """As ``read_unmapped``, with zeros in the place of pages that are on bad sectors: for who
-        looks for what is damaged, or puts something else there."""
-        try:
-            return self.read_unmapped(position, length)
-        except StoreFileError as error:
-            if not is_of_bad_sector(error):
-                raise
+        """As ``read_unmapped``, with zeros in the place of pages that are on bad sectors."""
         page, left = self._disk.page_size, []
         with self._opened() as fd:
             for start in range(position - position % page, position + length, page):
@@ -248,6 +257,8 @@ class MappedFile:
                     if error.errno != errno.EIO:
                         raise
                     data = bytes(min(stop, self.size) - at)
+                    if self.on_bad_sector is not None:
+                        self.on_bad_sector(self.start + start, page)
                 left.append(self._whole(data, at, stop - at))
         return b"".join(left)
 
@@ -293,7 +304,7 @@ class MappedFile:
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                self._write_all(fd, *self._in_whole_pages(position, data))
+                self._write_all(fd, *self._in_whole_pages(fd, position, data))
             with translated_sync(self.path):
                 self._disk.sync(fd)
             if keeps_age:
@@ -307,20 +318,20 @@ class MappedFile:
             rest = memoryview(data)[written:]
             written += self._disk.write(fd, rest, position + written)
 
-    def _in_whole_pages(self, position: int, data: bytes) -> tuple[int, bytes]:
+    def _in_whole_pages(self, fd: int, position: int, data: bytes) -> tuple[int, bytes]:
         """The same bytes, with zeros beside them as far as pages go on that cannot be read. Raises
-        StoreFileError."""
+        OSError."""
         page, end = self._disk.page_size, position + len(data)
-        before = self._lost(position - position % page, position)
-        behind = self._lost(end, min(end + -end % page, self.size))
+        before = self._lost(fd, position - position % page, position)
+        behind = self._lost(fd, end, min(end + -end % page, self.size))
         return position - len(before), before + data + behind
 
-    def _lost(self, start: int, stop: int) -> bytes:
-        """Zeros for this part of a page, none if it can be read. Raises StoreFileError."""
+    def _lost(self, fd: int, start: int, stop: int) -> bytes:
+        """Zeros for this part of a page, none if it can be read. Raises OSError."""
         try:
-            self.read_unmapped(start, stop - start)
-        except StoreFileError as error:
-            if not is_of_bad_sector(error):
+            self._disk.read(fd, stop - start, start)
+        except OSError as error:
+            if error.errno != errno.EIO:
                 raise
             return bytes(stop - start)
         return b""
@@ -329,9 +340,20 @@ class MappedFile:
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:
         """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""
         with self._opened() as fd:
-            yield lambda position, length: self._whole(
-                self._disk.read(fd, length, position), position, length
-            )
+
+            def read(position: int, length: int) -> bytes:
+                try:
+                    return self._whole(self._disk.read(fd, length, position), position, length)
+                except OSError as error:
+                    return self._left_after(error, position, length)
+
+            yield read
+
+    def write_again(self, position: int, length: int) -> None:
+        """Write some bytes as they are. Raises StoreFileError, also where one cannot be read."""
+        with self._opened() as fd:
+            data = self._whole(self._disk.read(fd, length, position), position, length)
+        self.write(position, data)
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Many bytes at once, where they are reserved: without the mapping, which would be a page
@@ -428,7 +450,8 @@ class MappedFile:
         """
         found = False
         with self._opened() as fd:
-            for at, length in self._not_zero(fd, position):
+            # read as a whole before any is written: a bad sector may be the end of a record
+            for at, length in list(self._not_zero(fd, position)):
                 self._disk.write(fd, bytes(length), at)
                 found = True
             if found:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +49,7 @@ class MappedFileQueue:
         "full",
         "makes_folders",
         "new_files",
+        "on_bad_sector",
         "two_reserve",
         "wrong_length",
     )
@@ -71,6 +72,8 @@ class MappedFileQueue:
         more, is no reason to go on in another one, of which the next start knows nothing."""
         self.two_reserve: bool = False
         """A thread reserves space in the files, and so does their writer."""
+        self.on_bad_sector: Callable[[int, int], object] | None = None
+        """Of each file."""
         self.disk: Final = disk
         self._others: tuple[Path, ...] = ()
         self._read_only: frozenset[Path] = frozenset()
@@ -175,7 +178,7 @@ class MappedFileQueue:
                     self.wrong_length = self.wrong_length or error
                     has_content = True
                 if has_content:
-                    files.append(self._taking_turns(MappedFile(at, self.file_size, self.disk)))
+                    files.append(self._one_of_these(MappedFile(at, self.file_size, self.disk)))
                 else:
                     empty.append(at)
             for at in empty:
@@ -256,11 +259,12 @@ class MappedFileQueue:
         folder = self.directory_of(start)
         if not self.makes_folders and not self.disk.is_directory(folder):
             raise StoreFileError(folder, "is gone, messages that belong there go nowhere else")
-        return self._taking_turns(MappedFile.create(folder, start, self.file_size, self.disk))
+        return self._one_of_these(MappedFile.create(folder, start, self.file_size, self.disk))
 
-    def _taking_turns(self, file: MappedFile) -> MappedFile:
+    def _one_of_these(self, file: MappedFile) -> MappedFile:
         if self.two_reserve:
             file.turns = self.disk.new_lock()
+        file.on_bad_sector = self.on_bad_sector
         return file
 
     def make_named(self, start: int) -> MappedFile:

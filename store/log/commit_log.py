@@ -361,7 +361,7 @@ class CommitLog(LogEnd):
             at, stop = max(begin, file.start), min(end, file.end)
             while at < stop:
                 size = min(_WRITTEN_AT_ONCE, stop - at)
-                file.write(at - file.start, file.read_unmapped(at - file.start, size))
+                file.write_again(at - file.start, size)
                 at += size
 
     def close(self) -> None:

@@ -46,6 +46,8 @@ class DamagedRecords:
         self.on_found: Final[list[Callable[[], object]]] = []
         """Called when something new is, in the thread that found it."""
         self._places: dict[int, int] = {}
+        self._bad_sectors: Final[dict[int, bool]] = {}
+        """Pages that could not be read, and whether they were looked at (``bad_sectors``)."""
         self._nowhere_intact: set[int] = set()
         self._asked: set[int] = set()
         self._lock: Final = lock
@@ -119,6 +121,27 @@ class DamagedRecords:
             "(mqstore verify finds all, mqstore repair fetches them from another replica)",
             phy_offset, size, seen, problem,
         )  # fmt: skip
+
+    def note_bad_sector(self, phy_offset: int, size: int) -> None:
+        """Somebody came upon one, and goes on with zeros: which records lie there is not known
+        yet."""
+        with self._lock:
+            self.up_to = max(self.up_to, phy_offset + size)
+            if phy_offset in self._bad_sectors or len(self._bad_sectors) >= _MOST:
+                return
+            self._bad_sectors[phy_offset] = False
+        log.error(
+            "the disk cannot read a part of the commit log (Input/output error), "
+            "what lies there is damaged phy_offset=%d size=%d",
+            phy_offset, size,
+        )  # fmt: skip
+
+    def bad_sectors(self) -> list[int]:
+        """Where those begin that nobody has asked for yet."""
+        with self._lock:
+            new = [at for at, is_known in self._bad_sectors.items() if not is_known]
+            self._bad_sectors.update(dict.fromkeys(new, True))
+        return new
 
     def divide(self, phy_offset: int, places: Mapping[int, int]) -> None:
         """What counted as one place is these, which can be mended one by one."""

@@ -62,8 +62,8 @@ class LogScanner:
             yield from requests_of(records)
 
     def pieces(self, start: int, stop: int | None = None) -> Iterator[Records]:
-        """The same, many at once. They are read, not mapped: no page faults, and a bad sector is an
-        error and not the end of the process. ``stop``: a record ends there, and no further one is
+        """The same, many at once. They are read, not mapped: no page faults, and a bad sector is
+        damage and not the end of the process. ``stop``: a record ends there, and no further one is
         wanted; so what is damaged in front of it is in the middle, whatever lies behind.
         """
         self.end = offset = start

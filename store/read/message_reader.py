@@ -247,13 +247,12 @@ class MessageReader:
         names."""
         accepts = None if record_filter is None else record_filter.accepts
         accepts_ext = None if record_filter is None else record_filter.accepts_ext
-        end, phy_offset = self._log.max_phy_offset, -1
-        proven_from = max(self.proven_from, self._damage.up_to) if limits.in_memory else end
+        end, phy_offset, proven_from = self._log.max_phy_offset, -1, 0
+        always_from = self.proven_from if limits.in_memory else end
         count_limit, byte_limit = self._limits(*limits)
-        count = total = passed_over = damaged = removed = 0
+        count = total = passed_over = damaged = removed = run_start = run_end = 0
         data: Any = b""
         data_start = data_end = 0  # where ``data`` lies in the log
-        run_start = run_end = 0  # records that lie next to each other are copied as one slice
         parts: list[bytes | memoryview] = []
         for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
             if (count and (count >= count_limit or total + size > byte_limit)) and (
@@ -272,6 +271,7 @@ class MessageReader:
                     removed += 1
                     passed_over += 1
                     continue
+                proven_from = max(always_from, self._damage.up_to)  # as that read has raised it
                 if run_end > run_start:
                     parts.append(data[run_start - data_start : run_end - data_start])
                 data, data_start, data_end = window
@@ -288,7 +288,7 @@ class MessageReader:
             if accepts is not None and not accepts(data, at, at + size):
                 passed_over += 1
                 continue
-            if phy_offset != run_end:
+            if phy_offset != run_end:  # those that lie next to each other are copied as one slice
                 if run_end > run_start:
                     parts.append(data[run_start - data_start : run_end - data_start])
                 run_start = phy_offset
@@ -316,7 +316,6 @@ class MessageReader:
         if (
             end - first > self._in_memory
             or first < self.proven_from
-            or first < self._damage.up_to
             or file is None
             or not first < stop <= min(file.end, end)
         ):
@@ -335,8 +334,10 @@ class MessageReader:
                 return None
             body = join_records(data[0], start + data[1], units, count)
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
-        if body is None or (
-            body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count)
+        if (
+            first < self._damage.up_to  # behind the read: it may have come upon a bad sector
+            or body is None
+            or (body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count))
         ):
             return None
         behind = end - behind_from

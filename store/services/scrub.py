@@ -114,6 +114,7 @@ class Scrub:
         due = self._clock.monotonic() + FIRST_S
         while True:
             await self._clock.sleep(_IDLE_S)
+            await self._look_at_bad_sectors()
             now = self._clock.monotonic()
             if now >= due and self._config.scrub_interval_hours > 0:
                 due = now + 3600.0 * self._config.scrub_interval_hours
@@ -129,6 +130,14 @@ class Scrub:
             "the commit log was read and checked up_to=%d bytes=%d damaged=%d seconds=%d",
             end, total, self._damage.found - found, self._clock.monotonic() - began,
         )  # fmt: skip
+
+    async def _look_at_bad_sectors(self) -> None:
+        """Who came upon one knows only what he wanted to read: which records lie on it is found
+        out now, and not when the next pass is due."""
+        found = self._damage.bad_sectors()
+        for file in list(self._log.files.files):
+            if any(file.start <= at < file.end for at in found):
+                await self._scrub_file(file, min(file.end, self._log.flushed_offset))
 
     async def _scrub_file(self, file: MappedFile, end: int) -> int:
         """How many bytes were looked at."""
@@ -175,12 +184,11 @@ def _look_at(
     head: int,
     known: EntryChecksums | None,
 ) -> tuple[int, Look]:
-    """In a thread. What a bad sector has taken is zeros, and damage like any other. Raises
-    StoreFileError."""
-    data = file.read_what_is_left(phy_offset - file.start, size)
+    """In a thread. Raises StoreFileError."""
+    data = file.read_unmapped(phy_offset - file.start, size)
     seen = look(data, phy_offset, left, head, known)
     if seen.damaged and known is not None:  # or entries were replaced in between
-        data = file.read_what_is_left(phy_offset - file.start, size)
+        data = file.read_unmapped(phy_offset - file.start, size)
         seen = look(data, phy_offset, left, head, known)
     if cold:
         file.forget(phy_offset - file.start, size)
