@@ -5,19 +5,20 @@ What an errno of the system means for the store is decided here, and nowhere els
 ===========================  ===============  ==================================================
 errno                        error            what the store does
 ===========================  ===============  ==================================================
+any, of a sync               SyncFailedError  refuses puts until it is opened again
 ENOSPC, EDQUOT               OutOfSpaceError  tries again; puts that need space are refused
 EMFILE, ENFILE, ENOMEM,      ShortageError    tries again; puts meanwhile are refused
 ENOBUFS, EINTR, EAGAIN
-any other, of a sync         SyncFailedError  refuses puts until it is opened again
 any other (EACCES, EROFS,    StoreFileError   tries again, says so; what needs the file is
 EIO ...)                                      refused
 ===========================  ===============  ==================================================
 
 A sync of files that were written through their mapping is special: what the system could not write
-it marks as written, or throws away, and the next sync would lie. That holds for EIO, and as well
-for ENOSPC, EDQUOT and EROFS, which come where the space of a file could not be reserved (NFS, copy
-on write). A shortage says nothing about the data. Files that are written as a whole each time
-(checkpoint, tables) may be tried again after anything.
+it marks as written, or throws away, and the next sync would lie. That holds for EIO, as well for
+ENOSPC, EDQUOT and EROFS, which come where the space of a file could not be reserved (NFS, copy on
+write), and for ENOMEM and the like: Linux keeps whatever stopped it from writing, and tells it once
+(``errseq_t``). To have no descriptor for a sync says nothing about the data: it has not begun.
+Files that are written as a whole each time (checkpoint, tables) may be tried again after anything.
 """
 
 from __future__ import annotations
@@ -124,7 +125,5 @@ def translated_sync(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        failed = file_error(path, "cannot be synced", error)
-        raise (
-            failed if isinstance(failed, ShortageError) else SyncFailedError(path, failed.problem)
-        ) from error
+        problem = file_error(path, "cannot be synced", error).problem
+        raise SyncFailedError(path, problem) from error

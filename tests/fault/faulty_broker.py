@@ -32,16 +32,16 @@ EVERYTHING = (1 << 9) - 1
 STATES = {
     errno.EMFILE: OPEN | CREATE | LIST,
     errno.ENFILE: OPEN | CREATE | LIST,
-    errno.ENOMEM: EVERYTHING,
-    errno.EINTR: EVERYTHING,
-    errno.EAGAIN: EVERYTHING,
+    errno.ENOMEM: EVERYTHING & ~SYNC,
+    errno.EINTR: EVERYTHING & ~SYNC,
+    errno.EAGAIN: EVERYTHING & ~SYNC,
     errno.ENOSPC: CREATE | WRITE | SPACE | NAMES,
     errno.EDQUOT: CREATE | WRITE | SPACE | NAMES,
     errno.EACCES: OPEN | CREATE | LIST | NAMES,
     errno.EROFS: OPEN | CREATE | SPACE | NAMES,
     errno.EIO: EVERYTHING & ~SYNC,
 }
-"""What a machine in such a state does not do."""
+"""What a machine in such a state does not do. (A sync that fails, however, needs a restart.)"""
 _STORED = {
     ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT,
     ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,

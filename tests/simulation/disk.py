@@ -15,13 +15,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from aiorocketmq.store.model.errors import translated_sync
+from aiorocketmq.store.model.errors import translated, translated_sync
 
 from ..store.memory_disk import Content, MemoryDisk, folder_of
 
@@ -33,8 +33,6 @@ CALLS = (
 """Those that may fail; ``create`` is to open a file that is not there yet."""
 WAYS = ("gone", "cut", "zeros", "other bytes")
 """In which a file is not what it was: as a whole, or from some place on."""
-LOSES_WHAT_IT_HAD = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-"""With these the kernel gives up what it should have written; with others it has not begun."""
 
 
 class SimulatedDisk(MemoryDisk):
@@ -63,9 +61,9 @@ class SimulatedDisk(MemoryDisk):
             result = real(*args)
             self.reached(f"disk {call}")
             return result
-        if call == "sync" and number in LOSES_WHAT_IT_HAD:
+        if call == "sync":
             self._forget_dirty(self._open[args[0]][0])
-        with translated_sync(args[0]) if call == "sync_directory" else nullcontext():
+        with _meaning(call, number, args[0]):
             raise OSError(number, os.strerror(number))
 
     def _forget_dirty(self, content: Content) -> None:
@@ -183,6 +181,21 @@ class SimulatedDisk(MemoryDisk):
                     break
                 found.add(path)
         return found
+
+
+def has_begun(call: str, number: int) -> bool:
+    """A sync that ended so; a folder is opened for it, which may have failed."""
+    return call == "sync" or (call == "sync_directory" and number != errno.EMFILE)
+
+
+def _meaning(call: str, number: int, what: Any) -> AbstractContextManager[None]:
+    if call != "sync_directory":
+        return nullcontext()
+    return (
+        translated_sync(what)
+        if has_begun(call, number)
+        else translated(what, "cannot be opened to sync it")
+    )
 
 
 def _differ(one: bytes, other: bytes, at: int) -> bool:

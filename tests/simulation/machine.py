@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import PurePosixPath
@@ -14,14 +13,12 @@ from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.model.config import BrokerRole
 
-from .disk import SimulatedDisk
+from .disk import SimulatedDisk, has_begun
 from .loop import Process, SimulatedClock
 
 if TYPE_CHECKING:
     from .world import World
 
-SHORT = (errno.EMFILE, errno.EINTR)
-"""A sync that ends with these has not begun."""
 LOG_FOLDERS = ("commitlog", "data")
 """Of a broker, of a member of a group."""
 
@@ -98,7 +95,7 @@ class Machine:
 
     def call_ends_with(self, call: str) -> int | None:
         number = None if self.disk_trouble is None else self.disk_trouble(call)
-        if call in ("sync", "sync_directory") and number is not None and number not in SHORT:
+        if number is not None and has_begun(call, number):
             self.sync_failed = True
         return number
 

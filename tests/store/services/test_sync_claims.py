@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.disk.disk import Mode
 from tests.stored import StoreDirectory
 
 from ..dledger.world import leader_with, raft_of
@@ -149,11 +151,12 @@ def test_a_round_does_not_claim_what_another_one_has_taken_and_not_synced(tmp_pa
     class Refuses(WatchedDisk):
         left = 1
 
-        def sync(self, fd: int) -> None:
-            super().sync(fd)
-            if self.synced[-1] == "commitlog" and self.left:
+        def open(self, path: str | Path, mode: Mode) -> int:
+            syncs = threading.current_thread().name.startswith("store-flush")
+            if syncs and "/commitlog/" in str(path) and self.left:
                 self.left -= 1
-                raise OSError(errno.EINTR, "Interrupted system call")
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().open(path, mode)
 
     disk = Refuses()
     running = Running(tmp_path, disk)
