@@ -142,7 +142,7 @@ class MessageStore:
         self._writer: Final = self._writer_of(indexing, member)
         rules = self._rules = self._rules_of(bitmap_of)
         self._dispatch: Final = rules.dispatch and MultiDispatch(
-            self._writer.queues, self.arrivals, rules.dispatch, self._table, self._writer
+            self._writer.queues, self.arrivals, rules.dispatch, self._queues, self._writer
         )
         puts = Puts.through(self._dispatch, None if member else rules.ext, self._writer)
         self.put_message: Final = puts.message

@@ -12,7 +12,9 @@ time.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from ..model.config import MessageStoreConfig
@@ -21,6 +23,7 @@ from .mapped_file import MappedFile
 
 _MAX_WRITING: Final = 64
 """Files that are written without their mapping, each with one more descriptor."""
+_UNLIMITED: Final = 1 << 30
 _CHANCES: Final = 64
 """So many in use are passed over, then one of them goes all the same."""
 
@@ -38,8 +41,9 @@ class MappingOwner(Protocol):
 class MappingLimit:
     """The mapped files in the order in which they were last seen in use."""
 
-    def __init__(self, max_files: int) -> None:
+    def __init__(self, max_files: int = _UNLIMITED) -> None:
         self.max_files: Final = max(2, max_files)
+        self._all_stay = False
         self._owners: Final[OrderedDict[MappedFile, MappingOwner]] = OrderedDict()
         self._writing: Final[OrderedDict[MappedFile, None]] = OrderedDict()
 
@@ -58,9 +62,21 @@ class MappingLimit:
         """``owner`` is about to map a file; another mapping may have to go first."""
         if file in self._owners:
             return
-        while len(self._owners) >= self.max_files:
+        while len(self._owners) >= self.max_files and not self._all_stay:
             self._make_one_go()
         self._owners[file] = owner
+
+    @contextlib.contextmanager
+    def all_stay(self) -> Iterator[None]:
+        """For who makes room in some files and must not fail when he writes there: what is mapped
+        meanwhile comes on top of the limit, which is half of what the system allows."""
+        self._all_stay = True
+        try:
+            yield
+        finally:
+            self._all_stay = False
+            while len(self._owners) > self.max_files:
+                self._make_one_go()
 
     def forget(self, file: MappedFile) -> None:
         """It is not mapped any more."""

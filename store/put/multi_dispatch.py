@@ -11,7 +11,7 @@ Stands around the writer only when it is switched on: a put costs nothing otherw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, ParamSpec
 
 import msgspec
@@ -43,7 +43,7 @@ from ..queues.consume_queues import ConsumeQueues
 from .arrivals import Arrivals
 from .message_writer import MessageWriter
 from .put_stages import Write
-from .queue_numbers import QueueNumbers
+from .queue_numbers import QueueNumber, QueueNumbers
 
 P = ParamSpec("P")
 
@@ -117,15 +117,16 @@ class MultiDispatch:
         queues: ConsumeQueues | QueueNumbers,
         arrivals: Arrivals,
         rules: DispatchRules,
-        known: Mapping[tuple[str, int], ConsumeQueue],
+        known: ConsumeQueues,
         writer: MessageWriter,
     ) -> None:
         """``known``: the queues that there are."""
         self._queues: Final = queues
-        self._known: Final = known
+        self._known: Final = known.table
         self._arrivals: Final = arrivals
         self._rules: Final = rules
         self._writer: Final = writer
+        self._mappings: Final = known.mappings
         self._others_made = 0
 
     def put(self, write: Write, message: PutMessage) -> PutResult:
@@ -143,10 +144,16 @@ class MultiDispatch:
             return refusal
         self._others_made += len(self._new(wanted, light=False))
         named = [self._queues.get_or_create(*queue) for queue in wanted]
+        with self._mappings.all_stay():  # once the record is in the log no queue may lack its unit
+            return self._put_into(named, write, message)
+
+    def _put_into(
+        self, named: Sequence[ConsumeQueue | QueueNumber], write: Write, message: PutMessage
+    ) -> PutResult:
         more = [
             queue
             for queue in dict.fromkeys(named)
-            if (queue.topic, queue.queue_id) != (topic, message.queue_id)
+            if (queue.topic, queue.queue_id) != (message.topic, message.queue_id)
         ]
         try:
             for queue in more:
@@ -156,7 +163,7 @@ class MultiDispatch:
             return self._writer.failed(error, message.store_timestamp)
         numbers = [queue.max_offset for queue in named]
         result = write(
-            msgspec.structs.replace(message, properties=_with_numbers(properties, numbers))
+            msgspec.structs.replace(message, properties=_with_numbers(message.properties, numbers))
         )
         if result.status is PutStatus.PUT_OK:
             unit = CQ_UNIT.pack(result.phy_offset, result.size, message.tags_code)

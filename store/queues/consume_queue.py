@@ -48,7 +48,6 @@ _READS_TO_MAP: Final = 16
 _UNITS_AT_ONCE: Final = 256
 """Read when an address of the extension is looked for."""
 """A file that is read so often is mapped."""
-_UNLIMITED: Final = 1 << 30
 
 Edges = dict[int, tuple[int, int, int]]  # units by their numbers
 
@@ -99,7 +98,7 @@ class ConsumeQueue(QueueEnd):
         self.ext: ConsumeQueueExt | None = None
         """Bitmaps of the messages, see there; None without (``enableConsumeQueueExt``)."""
         self.base: int = 0
-        self._mappings: Final = mappings or MappingLimit(_UNLIMITED)
+        self._mappings: Final = mappings or MappingLimit()
         self._edges: Edges = {}
         """First and last unit as ``accept`` got them, until something is written."""
         self._known_end = (0, -1)

@@ -56,7 +56,7 @@ class ConsumeQueues:
         """The same by topic."""
         self._file_size: Final = file_size
         self._disk: Final = disk
-        self._mappings: Final = mappings
+        self.mappings: Final = mappings or MappingLimit()
         self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = lambda _queues: None
         """Called with the queues that are about to be deleted."""
         self._gone: Final[set[MappedFile]] = set()
@@ -115,7 +115,7 @@ class ConsumeQueues:
                 topic,
                 queue_id,
                 MappedFileQueue(directory, self._file_size, self._disk),
-                self._mappings,
+                self.mappings,
             )
             if self.exts is not None:
                 queue.ext = self.exts.make(topic, queue_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.disk.disk import Mode
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.model.put import PutBatch
@@ -21,6 +24,7 @@ from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.put.multi_dispatch import MAX_TARGETS
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 
+from ..replica.replica_world import open_slave, replicate
 from ..world import bodies_of, crash, messages_of, open_store, put, put_ok
 
 ON: dict[str, Any] = {"enable_multi_dispatch": True, "enable_lmq": True}
@@ -294,3 +298,33 @@ def test_a_named_queue_that_was_deleted_and_made_anew_has_its_new_messages_only(
     assert [bodies[-1] for bodies in contents(store)] == [b"next"] * 3
     assert messages_of(store, "B", 0)[-1].properties["INNER_MULTI_QUEUE_OFFSET"] == "5,5"
     store.close()
+
+
+class Short(PosixDisk):
+    """No descriptor is left for the first of the named queues, once the message's own has one."""
+
+    is_short = False
+
+    def open(self, path: str | Path, mode: Mode) -> int:
+        if self.is_short and "/%LMQ%a/" in str(path):
+            raise OSError(errno.EMFILE, "Too many open files")
+        self.is_short |= "/T/" in str(path)
+        return super().open(path, mode)
+
+
+def test_more_queues_than_may_be_mapped_all_have_the_message(tmp_path: Path) -> None:
+    """Room that was made for one is not taken away for another one."""
+    names, disk = ("%LMQ%a", "%LMQ%b", "%LMQ%c"), Short()
+    store = open_store(tmp_path / "m", disk, max_mapped_queue_files=3, **ON)
+    for body in (b"one", b"two"):
+        put_ok(store, body=body, properties=named(*names))
+        disk.is_short = False
+    assert store._queues.mappings.count == 3, "that holds for a put only"
+    slave = open_slave(tmp_path / "s", **ON)
+    replicate(store, slave)
+    crash(store)
+    store = open_store(tmp_path / "m", **ON)
+    for each in (store, slave):
+        for topic in ("T", *names):
+            assert bodies_of(each, topic) == [b"one", b"two"]
+        each.close()
