@@ -71,6 +71,8 @@ _SILENT: Final = "member is silent: its term and vote cannot be written"
 _NO_TERM: Final = "leader cannot begin its term"
 _NOT_TAKEN: Final = "what the leader sends is not stored, this member falls behind reason=%s"
 SAVE_AGAIN_S: Final = 1.0
+BEGIN_AGAIN_MS: Final = 1000
+"""Who leads nobody but itself has no other deadline that would have it try once more."""
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
 ASK_AGAIN_S: Final = 0.02
@@ -657,7 +659,7 @@ class RaftNode:
             self._wake()
 
     def _begin_term(self) -> None:
-        """What fails is tried again in the next turn."""
+        """What fails is tried again in the next turn, a second later at the latest."""
         try:
             if self._lead_due:
                 self._store.lead(self._member.term)
@@ -694,6 +696,8 @@ class RaftNode:
     def _next_ms(self) -> int:
         """When the member wants to be told, or a sender that it takes too long."""
         member, sender = self._member.next_deadline_ms, self._waiters.deadline_ms
+        if self._lead_due or self._noop_due:
+            member = min(member, self._now_ms() + BEGIN_AGAIN_MS)
         return member if sender is None or member < sender else sender
 
     def _time_has_come(self, now_ms: int) -> None:

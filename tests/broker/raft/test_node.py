@@ -370,6 +370,23 @@ def test_a_leader_that_cannot_begin_its_term_takes_nothing() -> None:
     run(test)
 
 
+def test_a_member_alone_begins_its_term_when_it_can() -> None:
+    """Nobody else has it take a turn."""
+
+    async def test(group: Group) -> None:
+        store = group.stores["n0"]
+        store.stuck = True
+        group.start()
+        await group.until(lambda: group.leaders)
+        await group.turns(100)
+        assert store.term is None
+        store.stuck = False
+        took = await group.until(lambda: store.term is not None)
+        assert took < 1.1
+
+    run(test, lambda: Group({"n0": "10.0.0.1:40911"}))
+
+
 def test_a_leader_gives_up_however_many_wait_for_it() -> None:
     async def test(group: Group) -> None:
         group.start()
