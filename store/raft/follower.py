@@ -210,7 +210,8 @@ class Follower:
             raise EntryLogError(f"entry {entry.index} cannot be read: it may be the same")
         if entry.index < log.begin_index <= state.committed:
             raise EntryLogError(f"entry {entry.index} was deleted here")
-        if entry.index <= state.committed:
+        # where the log could not begin anew, for lack of space, nothing is left to be replaced
+        if entry.index <= state.committed and log.end_index >= 0:
             raise CommittedConflict(
                 f"the leader {state.leader_id} of term {state.term} wants to replace entry "
                 f"{entry.index}, but entries up to {state.committed} are committed here: the "

@@ -73,6 +73,7 @@ class ListLog:
             del self.stored[max(0, end_index + 1 - self.begin_index) :]
 
     def begin_with(self, entry: Entry) -> None:
+        self.stored = []
         if self.full:
             raise EntryLogError("the disk is full")
         self.stored = [entry]

@@ -161,6 +161,18 @@ def test_an_empty_log_begins_with_what_the_leader_has_first() -> None:
     assert alone.pushed(APPEND, 3, leader.stored[1]).code == OK
 
 
+def test_what_could_not_begin_anew_begins_with_whatever_another_leader_has_first() -> None:
+    """The disk had no space for the first entry; nothing is left that could contradict."""
+    leader = log_of(*[1] * 6)
+    alone = follower(1, 1, committed=1)
+    alone.log.full = True
+    assert alone.pushed(TRUNCATE, 3, leader.stored[5]).code == REFUSED
+    assert alone.log.end_index == -1
+    alone.log.full = False
+    assert ends(alone.pushed(TRUNCATE, 3, leader.stored[1])) == (OK, 1, 1, 1)
+    assert alone.log.stored == leader.stored[1:2]
+
+
 def test_a_truncation_that_comes_again_later_takes_nothing_back() -> None:
     alone, leader = follower(1, 2), log_of(1, 2, 3, 3)
     again = alone.push(TRUNCATE, 3, leader.stored[1])
