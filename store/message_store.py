@@ -48,6 +48,7 @@ from .disk.disk import Disk, Lock
 from .disk.lock_file import AbortFile
 from .disk.system_disk import SystemDisk
 from .dledger.committed import CommittedRecords
+from .dledger.deletions import Deletions
 from .dledger.mending import note_damaged
 from .dledger.opening import MemberOpening
 from .dledger.raft_store import MemberLog, MemberPuts, RaftStore
@@ -191,13 +192,15 @@ class MessageStore:
     def _member(self, puts: MemberPuts) -> RaftStore:
         index = self._files.entry_index
         assert index is not None, "that of a member"
+        replica, clock = self.replica, self._clock
         raft = RaftStore(
             MemberLog(self._log, index, self._files.outages),
             MemberFiles(self.config, self._disk),
             puts,
-            CommittedRecords(self._log, self.replica, self.damage),
+            CommittedRecords(self._log, replica, self.damage),
+            Deletions(self._queues, puts.numbers, replica.on_begun_anew, clock),
             self._rules.dispatch,
-            self._clock,
+            clock,
         )
         raft.log.failed = lambda: self.flush.broken
         raft.log.on_damaged = partial(note_damaged, index, self.damage)
@@ -405,9 +408,10 @@ class MessageStore:
         self._allocation.close()
         self.cleaning.close()
         self.scrub.close()
-        indexed = self._index_service.close()
+        derived = self._index_service.close()
+        derived &= self.raft is None or self.raft.deletions.close()
         try:
-            synced = self.flush.close() and indexed and (self.raft is None or self.raft.close())
+            synced = self.flush.close() and derived and (self.raft is None or self.raft.close())
             if synced and orderly:
                 self._abort.remove()
         finally:
@@ -700,19 +704,15 @@ class MessageStore:
 
     def delete_topic_in_slices(self, topic: str) -> Steps[bool]:
         """Delete the queues of a topic, so that it starts at 0 when it is made again; False when
-        there were none."""
-        steps = self._queues.delete_topic(topic)
-        return steps if self.raft is None else self.raft.deleting(topic, steps)
+        there were none. At a member of a group those that the log has as deleted
+        (``Deletions``)."""
+        return (self._queues.delete_topic if self.raft is None else self.raft.deletions.of)(topic)
 
-    async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:
-        """Delete the queues of all topics but those that exist, those of the system and light
-        queues; returns them. Others have a turn after each.
-        """
-        deleted = []
-        for topic in sorted(self._queues.topics()):
-            if is_system_topic(topic) or is_lmq_topic(topic) or exists(topic):
-                continue
-            deleted.append(topic)
-            for _ in self.delete_topic_in_slices(topic):
-                await asyncio.sleep(0)
-        return deleted
+    def deletable_topics(self) -> list[str]:
+        """Those that have queues, without those of the system and light queues: nobody has to make
+        these."""
+        return sorted(
+            topic
+            for topic in self._queues.topics()
+            if not is_system_topic(topic) and not is_lmq_topic(topic)
+        )

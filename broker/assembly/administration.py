@@ -15,7 +15,7 @@ from ..processors.admin import AdminProcessor
 from ..processors.group import GroupProcessor
 from ..processors.group_offset import GroupOffsetProcessor
 from ..processors.stats import StatsProcessor
-from ..processors.topic import TopicProcessor
+from ..processors.topic import TopicDeletionProcessor, TopicProcessor
 from ..replication.roles import ha_port
 from ..schedule.schedule import Schedule
 from ..start_checks import check, check_here
@@ -53,16 +53,7 @@ class Administration:
             GroupOffsetProcessor(
                 config, state.topics, state.consumers, state.offsets, store, clock, most
             ),
-            TopicProcessor(
-                config,
-                state.topics,
-                partial(tables.settled, tables.topics_file),
-                registry.name_servers,
-                state.consumers,
-                state.offsets,
-                store,
-                most,
-            ),
+            *self._of_topics(tables),
             GroupProcessor(
                 state.groups,
                 partial(tables.settled, tables.groups_file),
@@ -87,6 +78,32 @@ class Administration:
                 registry.name_servers,
                 store,
                 tables.delay_offsets,
+            ),
+        )
+
+    def _of_topics(self, tables: Tables) -> tuple[Processor, ...]:
+        config, state, store = self._settings.broker, tables.state, self._store
+        settled = partial(tables.settled, tables.topics_file)
+        name_servers = self._registry.name_servers
+        return (
+            TopicProcessor(
+                config,
+                state.topics,
+                settled,
+                name_servers,
+                state.consumers,
+                state.offsets,
+                store,
+                self._settings.limits.max_queues_per_answer,
+            ),
+            TopicDeletionProcessor(
+                state.topics,
+                settled,
+                lambda topic: tables.deleted_in_log(topic),
+                name_servers,
+                state.offsets,
+                store,
+                lambda: store.raft is None or config.owns_tables,
             ),
         )
 

@@ -252,8 +252,9 @@ class Group:
             leads=lambda: roles.is_master,
             changed=tables.taken_over,
             durability=self.durability,
+            deletions=self._raft.deletions,
         )
-        tables.in_log = table_log.committed
+        tables.in_log, tables.deleted_in_log = table_log.committed, table_log.deleted
         self._raft.on_readable.append(table_log.catch_up)
         table_log.catch_up()
         return table_log
@@ -307,12 +308,13 @@ class Group:
             log.error("numbers of queues may begin at 0 again: %s", error)
 
     async def _ready(self, correct: Callable[[], Awaitable[None]]) -> bool:
-        """All that this member's log has is committed, and in its queues, and its tables are
-        corrected by that."""
-        term = self.node.term
+        """All that this member's log has is committed, and in its queues or deleted, and its tables
+        are corrected by that."""
+        term, raft = self.node.term, self._raft
         while self.node.role is Role.LEADER and self.node.term == term:
             stored = await self.durability.all_stored() == 0
-            if stored and not self._raft.lag and self.node.takes_messages:
+            done = stored and not raft.lag and not raft.deletions.are_due
+            if done and self.node.takes_messages:
                 await correct()
                 return True
             await self._clock.sleep(_ASK_AGAIN_S)

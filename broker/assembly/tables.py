@@ -93,6 +93,8 @@ class Tables:
         state, add = self.state, self.files.add
         self.in_log: Callable[[], Awaitable[None]] = _nothing
         """Changes so far are safe, once this has been awaited (``TableLog.committed``)."""
+        self.deleted_in_log: Callable[[str], Awaitable[None]] = _nothing
+        """The same for the deletion of a topic (``TableLog.deleted``)."""
         self.topics_file: ConfigFile = add(TOPICS_FILE, state.topics.record)
         self.groups_file: ConfigFile = add(GROUPS_FILE, state.groups.record)
         self.offsets_file: ConfigFile = add(self._offset_files[0], state.offsets.record_in_slices)
@@ -260,7 +262,7 @@ class Tables:
         self.groups_file.changed()
 
 
-async def _nothing() -> None:
+async def _nothing(_topic: str = "") -> None:
     pass
 
 

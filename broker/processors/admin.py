@@ -1,4 +1,4 @@
-"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 306, 316, 329 (class
+"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 306, 329 (class
 AdminBrokerProcessor; ``headers.md`` part C)."""
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class AdminProcessor:
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
             RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_files,
         }
 
@@ -97,10 +96,4 @@ class AdminProcessor:
         original."""
         log.info("expired files of the commit log go now by=%s", ctx.peer)
         self._store.cleaning.clean_at_any_hour()
-        return Reply()
-
-    async def clean_unused_topics(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
-        """Delete the consume queues of topics that are not in the table any more."""
-        deleted = await self._store.clean_unused_topics(lambda name: name in self._topics)
-        log.info("unused topics cleaned by=%s topics=%s", ctx.peer, deleted)
         return Reply()

@@ -1,10 +1,11 @@
-"""Topics: 17, 21, 202, 215, 300, 305, and 18 and 351 of 5.x (class AdminBrokerProcessor;
+"""Topics: 17, 21, 202, 215, 300, 305, 316, and 18 and 351 of 5.x (class AdminBrokerProcessor;
 ``headers.md`` part C)."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,7 +20,6 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
 from ...remoting.protocol.commands.topic import CreateTopicRequest, KnownTableRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.protocol.message.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
 from ...remoting.sliced_requests import SlicedRequests, in_slices
 from ...remoting.slices import Steps, at_once, slices
@@ -67,7 +67,6 @@ class TopicProcessor:
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_all,
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
             RequestCode.GET_TOPIC_CONFIG: self.config_of,
             RequestCode.GET_ALL_TOPIC_CONFIG: self._sliced.handler(self.all_configs),
             RequestCode.GET_TOPIC_STATS_INFO: self._sliced.handler(self.stats),
@@ -79,7 +78,7 @@ class TopicProcessor:
         """Answers when the topic is on the disk and the name servers that can be reached know
         it."""
         log.info("topic wanted by=%s %s", ctx.peer, request)
-        self._check_name(request.topic)
+        self._topics.check_name(request.topic)
         known = self._made(_topic_config(request))
         await self._settled()
         await self._name_servers.announce(known)
@@ -90,7 +89,7 @@ class TopicProcessor:
         wanted = decode_request_list(TopicConfigList, body).topic_config_list
         log.info("topics wanted by=%s count=%d", ctx.peer, len(wanted))
         for config in wanted:
-            self._check_name(config.topic_name)
+            self._topics.check_name(config.topic_name)
             _check_queue_nums(config.read_queue_nums, config.write_queue_nums)
         made = await self._sliced.alone(self._make_in_slices(wanted), ctx.connection)
         await self._settled()
@@ -143,40 +142,6 @@ class TopicProcessor:
             and store.min_offset(topic, number) < store.max_offset(topic, number)
         ]
 
-    async def delete(self, request: TopicRequest, _body: Body, ctx: Context) -> Reply:
-        """Also a topic that nobody knows is deleted. The name servers are told by whoever asked
-        (code 216)."""
-        log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
-        self._check_name(request.topic)
-        await self._sliced.alone(self._delete_in_slices(request.topic), ctx.connection)
-        await self._settled(offsets_too=True)
-        await self._name_servers.have_heard()
-        return Reply()
-
-    def _delete_in_slices(self, topic: str) -> Steps[None]:
-        """Once begun it is done to the end, also when the broker stops meanwhile: else a topic of
-        that name that is made later would go on with the old numbers in the queues that are left,
-        and its groups would pass over as many messages as the old one had."""
-        self._topics.delete(topic)
-        steps = self._forget(topic)
-        try:
-            for _ in steps:
-                yield
-        finally:
-            at_once(steps)
-
-    def _forget(self, topic: str) -> Steps[None]:
-        yield from self._store.delete_topic_in_slices(topic)
-        yield from self._offsets.remove_topic(topic)
-
-    def _check_name(self, name: str) -> None:
-        if error := topic_error(name):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, error)
-        if self._topics.is_system(name):
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic."
-            )
-
     def config_of(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
         """The topic as 5.x wants it: what it has besides (attributes, queues of static topics) is
         absent here."""
@@ -225,6 +190,78 @@ class TopicProcessor:
 
     def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(TopicList(topic_list=tuple(self._topics.system_topics()))))
+
+
+class TopicDeletionProcessor:
+    """Topics that go, with their queues and with how far groups are in them; and queues of which no
+    topic is left."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        settled: Settled,
+        in_log: Callable[[str], Awaitable[None]],
+        name_servers: NameServers,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        leads: Callable[[], bool],
+    ) -> None:
+        """``in_log`` has the deletion of a topic committed, where this is the leader of a group
+        (``TableLog.deleted``). ``leads``: it is that, or no member of one."""
+        self._sliced = SlicedRequests()
+        self._topics = topics
+        self._settled = settled
+        self._in_log = in_log
+        self._name_servers = name_servers
+        self._offsets = offsets
+        self._store = store
+        self._leads = leads
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused,
+        }
+
+    async def delete(self, request: TopicRequest, _body: Body, ctx: Context) -> Reply:
+        """Also a topic that nobody knows is deleted. The name servers are told by whoever asked
+        (code 216)."""
+        log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
+        self._topics.check_name(request.topic)
+        await self._delete(request.topic, ctx)
+        await self._settled(offsets_too=True)
+        await self._name_servers.have_heard()
+        return Reply()
+
+    async def clean_unused(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
+        """Delete the queues of topics that are not in the table any more. A member of a group that
+        does not lead has nothing to do: its table may lack what is new, and the log tells."""
+        deleted = []
+        for topic in self._store.deletable_topics() if self._leads() else ():
+            if topic not in self._topics:
+                await self._delete(topic, ctx)
+                deleted.append(topic)
+        log.info("unused topics cleaned by=%s topics=%s", ctx.peer, deleted)
+        return Reply()
+
+    async def _delete(self, topic: str, ctx: Context) -> None:
+        """Once begun it is done to the end, also when the broker stops meanwhile: else a topic of
+        that name that is made later would go on with the old numbers in the queues that are left,
+        and its groups would pass over as many messages as the old one had. In a group the queues go
+        when the log says so: a leader that is none any more may lead again, and then all messages
+        have to be there."""
+        self._topics.delete(topic)
+        await self._in_log(topic)
+        try:
+            await self._sliced.alone(self._forget(topic), ctx.connection)
+        except asyncio.CancelledError:
+            at_once(self._forget(topic))
+            raise
+
+    def _forget(self, topic: str) -> Steps[None]:
+        yield from self._store.delete_topic_in_slices(topic)
+        yield from self._offsets.remove_topic(topic)
 
 
 def _topic_config(request: CreateTopicRequest) -> TopicConfig:

@@ -73,9 +73,10 @@ class AcceptedOffsets:
         for key in keys:
             self._accepted.pop(key, None)
 
-    def forget_queue(self, topic: str, queue_id: int) -> bool:
-        """It has begun anew. Whether anything was known of it."""
-        found = [self._forget(key, queue_id) for key in keys_of(topic, self._accepted)]
+    def forget_queues(self, topic: str, queue_ids: Iterable[int]) -> bool:
+        """They begin anew. Whether anything was known of them."""
+        keys = keys_of(topic, self._accepted)
+        found = [self._forget(key, queue_id) for queue_id in queue_ids for key in keys]
         return any(found)
 
     def _forget(self, key: str, queue_id: int) -> bool:

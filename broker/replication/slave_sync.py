@@ -129,7 +129,7 @@ class SlaveSync:
         self._begun_anew: set[tuple[str, int]] = set()
         """Queues, since the master's offsets were asked for: these may be of the old ones."""
         store.replica.on_new_queue.append(self._queue_made)
-        store.replica.on_begun_anew.append(self._queue_begun_anew)
+        store.replica.on_begun_anew.append(self._queues_begun_anew)
         self._outages = Outages(clock)
         self._theirs: Mapping[str, Mapping[int, int]] = {}
         self._their_state = ""
@@ -228,11 +228,11 @@ class SlaveSync:
                 self._unknown[topic] = None
             self._new_topic.set()
 
-    def _queue_begun_anew(self, topic: str, queue_id: int) -> None:
-        self._begun_anew.add((topic, queue_id))
-        if self._offsets.remove_queue(topic, queue_id):
+    def _queues_begun_anew(self, topic: str, queue_ids: Collection[int]) -> None:
+        self._begun_anew.update((topic, queue_id) for queue_id in queue_ids)
+        if self._offsets.remove_queues(topic, queue_ids):
             self._offsets_changed()
-        if self._accepted.forget_queue(topic, queue_id):
+        if self._accepted.forget_queues(topic, queue_ids):
             self._accepted_changed()
 
     async def sync(self, master: str) -> None:

@@ -5,6 +5,8 @@ front of the first message of a topic that was made by sending. Members of ours 
 tables what such messages say when these are committed, so whoever leads next knows what an
 administrator was told; the original's take them for messages that nobody reads. Everybody does all
 of them in order: doing one again that the tables know already changes nothing once all are done.
+The queues of a topic go when its deletion is committed, at the leader too (``store/dledger/
+deletions.py``): a deletion that comes to nothing has deleted nothing.
 
 A file of a table may be older than the log's end: a member that starts does again what was stored
 since the file's version.
@@ -38,6 +40,7 @@ from ...remoting.protocol.record.decode import decode_record
 from ...remoting.protocol.record.verdict import RecordError
 from ...remoting.protocol.wire import Record
 from ...remoting.slices import Steps
+from ...store.dledger.deletions import Deletions
 from ...store.message_store import MessageStore
 from ...store.model.put import PutMessage
 from ...store.model.status import PutStatus
@@ -88,6 +91,7 @@ class TableLog:
         leads: Callable[[], bool],
         changed: Callable[[], None],
         durability: StoredSafely,
+        deletions: Deletions,
     ) -> None:
         """``changed``: tables have to be written."""
         self._store: Final = store
@@ -98,16 +102,25 @@ class TableLog:
         self._leads: Final = leads
         self._changed: Final = changed
         self._durability: Final = durability
+        self._deletions: Final = deletions
         self._unsafe: dict[tuple[str, str], tuple[TableChange, asyncio.Future[int]]] = {}
         """Changes that a majority is not known to have, and the code that says whether it has."""
         self._topics_from: int = self._first_since(topics.data_version, of_topics=True)
         self._groups_from: int = self._first_since(groups.data_version, of_topics=False)
         """The first messages that their files may lack. What is older in the log must not be done
         again: a leader of the original may have changed it since, without a word in the log."""
-        self._next: int = min(self._topics_from, self._groups_from)
+        self._next: int = min(self._topics_from, self._groups_from, self._deletions_from())
         """The message that is looked at next."""
         topics.listeners.append(self._topic_changed)
         groups.listeners.append(self._group_changed)
+
+    def _deletions_from(self) -> int:
+        """The first message whose deletion is done once more. After an orderly stop all are; any
+        other start may have made queues of what lies in front of them."""
+        recovered = self._store.recovery
+        if recovered is not None and recovered.clean and not recovered.repaired:
+            return self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
+        return self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
 
     def _first_since(self, version: DataVersion, *, of_topics: bool) -> int:
         """A table that was never written has nothing of what the log has. Else those count that
@@ -116,7 +129,7 @@ class TableLog:
         if not version.counter:
             return self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
         first, is_known = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID), False
-        for number, change in self._changes_backwards():
+        for number, _, change in self._changes_backwards():
             if change.is_of_topics is of_topics:
                 if change.version.counter < version.counter:
                     break
@@ -124,7 +137,7 @@ class TableLog:
                 is_known = is_known or version in (change.version, change.version.unsure)
         return first if is_known else min(first, self._first_since_time(abs(version.timestamp)))
 
-    def _changes_backwards(self) -> Iterator[tuple[int, TableChange]]:
+    def _changes_backwards(self) -> Iterator[tuple[int, int, TableChange]]:
         begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
         end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
         while end > begin:
@@ -181,6 +194,8 @@ class TableLog:
         self._unsafe[key] = change, safe
         result = self._store.put_again(message)  # no limit on what producers send counts
         if result.status is PutStatus.PUT_OK:
+            if change.deleted_topic is not None:
+                self._deletions.put(change.deleted_topic)
             end = result.phy_offset + result.size
             self._durability.when_stored(end, partial(self._stored, key, safe))
         else:
@@ -207,6 +222,15 @@ class TableLog:
                 self._put(key, change)
         return self._all_safe([safe for _, safe in self._unsafe.values()])
 
+    async def deleted(self, topic: str) -> None:
+        """The same for the deletion of a topic, also of one that its table did not have: queues may
+        be left."""
+        key = "topic", topic
+        if key not in self._unsafe:
+            version = self._topics.data_version
+            self._put(key, TableChange(version=version, before=version, deleted_topic=topic))
+        await self.committed()
+
     async def _all_safe(self, changes: Sequence[asyncio.Future[int]]) -> None:
         codes = [await safe for safe in changes]
         if any(codes) or not self._leads():
@@ -220,16 +244,17 @@ class TableLog:
 
     def catch_up(self) -> None:
         """Do what is said by messages that have been committed since the last call. A leader has
-        done so when it changed its tables."""
-        end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
-        if self._leads():
-            self._next = end
-            return
-        self._unsafe.clear()
+        changed its tables before; its queues go with those of all others."""
+        end, leads, done = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID), self._leads(), 0
+        if not leads:
+            self._unsafe.clear()
         if end < self._next:  # the log has begun anew
             self._next = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
             self._topics_from = self._groups_from = self._next
-        done = sum(self._do(*each) for each in self._changes(self._next, end))
+        for number, phy_offset, change in self._changes(self._next, end):
+            if change.deleted_topic is not None:
+                self._deletions.committed(change.deleted_topic, phy_offset)
+            done += not leads and self._do(number, change)
         self._next = end
         if done:
             self._changed()
@@ -241,7 +266,7 @@ class TableLog:
         begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
         end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
         for first in range(begin, end, _PER_SLICE):
-            for _, change in self._changes(first, min(end, first + _PER_SLICE)):
+            for _, _, change in self._changes(first, min(end, first + _PER_SLICE)):
                 if change.topic is not None:
                     deleted.discard(change.topic.topic_name)
                 elif change.deleted_topic is not None:
@@ -249,8 +274,8 @@ class TableLog:
             yield
         return deleted
 
-    def _changes(self, begin: int, end: int) -> Iterator[tuple[int, TableChange]]:
-        """What the messages from ``begin`` on say, by number."""
+    def _changes(self, begin: int, end: int) -> Iterator[tuple[int, int, TableChange]]:
+        """Number and place of the messages from ``begin`` on, and what they say."""
         while begin < end:
             units = self._store.entries.some(
                 TopicName.SELF_TEST, QUEUE_ID, begin, min(_PER_LOOK, end - begin)
@@ -261,7 +286,7 @@ class TableLog:
                 if code == _TAGS_CODE:
                     change = self._change_of(self._store.message_by_offset(phy_offset))
                     if change is not None:
-                        yield number, change
+                        yield number, phy_offset, change
             begin += len(units)
 
     def _change_of(self, record: bytes | None) -> TableChange | None:

@@ -163,21 +163,23 @@ class ConsumerOffsets:
                 self.changes += 1
         self.recent.forget()
 
-    def remove_queue(self, topic: str, queue_id: int) -> bool:
-        """Forget how far groups are in a queue that has begun anew. Whether any had an offset."""
-        found = [key for key in keys_of(topic, self._table) if queue_id in self._table[key]]
+    def remove_queues(self, topic: str, queue_ids: Collection[int]) -> bool:
+        """Forget how far groups are in queues that begin anew. Whether any had an offset."""
+        wanted = frozenset(queue_ids)
+        found = [key for key in keys_of(topic, self._table) if wanted & self._table[key].keys()]
         if not found:
             return False
         for key in found:
             queues = self._table[key]
-            size = _queue_bytes(queue_id) + _LONG_BYTES * (queues.pop(queue_id) >= _LONG)
-            self.frame_budget.take(-size)
-            self.changes += 1
+            for queue_id in wanted & queues.keys():
+                size = _queue_bytes(queue_id) + _LONG_BYTES * (queues.pop(queue_id) >= _LONG)
+                self.frame_budget.take(-size)
+                self.changes += 1
         self.remove(key for key in found if not self._table[key])
         log.warning(
-            "offsets removed topic=%s queue=%d groups=%d %s",
+            "offsets removed topic=%s queues=%d groups=%d %s",
             topic,
-            queue_id,
+            len(wanted),
             len(found),
             ",".join(found[:20]),
         )

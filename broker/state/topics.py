@@ -187,6 +187,15 @@ class Topics:
         """A topic that no administrator may create, change or delete."""
         return name in self._system or is_system_topic(name)
 
+    def check_name(self, name: str) -> None:
+        """Raises ``RequestError`` for one that no administrator may create, change or delete."""
+        if error := topic_error(name):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, error)
+        if self.is_system(name):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic."
+            )
+
     def system_topics(self) -> list[str]:
         """The names of all system topics, whether they exist or not."""
         return sorted(SYSTEM_TOPICS | self._system)

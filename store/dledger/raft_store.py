@@ -21,7 +21,6 @@ from typing import Final
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.dledger import Entry
-from ...remoting.slices import Steps
 from ..log.commit_log import CommitLog
 from ..log.entry_index import EntryIndex
 from ..log.entry_log import DledgerLog
@@ -36,6 +35,7 @@ from ..queues.consume_queue import ConsumeQueue
 from ..raft.entry_log import CommittedConflict, EntryLogError
 from ..raft.ready import HardState
 from .committed import CommittedRecords, log_parts
+from .deletions import Deletions
 from .mending import DamagedEntry, entries_in, index_at, put_right
 from .state_files import MemberFiles
 
@@ -136,9 +136,11 @@ class RaftStore:
         files: MemberFiles,
         puts: MemberPuts,
         committed: CommittedRecords,
+        deletions: Deletions,
         rules: DispatchRules | None,
         clock: Clock,
     ) -> None:
+        self.deletions: Final = deletions
         self.log: Final = entries
         """For ``Member``."""
         self.files: Final = files
@@ -181,6 +183,7 @@ class RaftStore:
         if phy_offset != self._committed.end:
             self.on_new_log(phy_offset)
         self.committed_index = self._due_index = -1
+        self.deletions.forget()
         self._committed.begin(phy_offset, 0)
 
     # -- roles
@@ -274,12 +277,6 @@ class RaftStore:
             return 0
         return min(commit_log.flushed_offset, self._committed.end)
 
-    def deleting(self, topic: str, steps: Steps[bool]) -> Steps[bool]:
-        """The same steps; then numbers begin at 0 again as well."""
-        deleted = yield from steps
-        self._numbers.forget_topic(topic)
-        return deleted
-
     @property
     def committed_end(self) -> int:
         """Where the last entry that is committed ends in the log."""
@@ -292,8 +289,8 @@ class RaftStore:
 
     @property
     def is_stuck(self) -> bool:
-        """What is committed cannot be put into its queues at present."""
-        return self._stuck
+        """What is committed cannot be done at present: put into queues, or deleted."""
+        return self._stuck or self.deletions.are_stuck
 
     @property
     def lag(self) -> int:
@@ -348,6 +345,7 @@ class RaftStore:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatch_all())
             group.create_task(self._save_by_interval())
+            group.create_task(self.deletions.run())
 
     async def _dispatch_all(self) -> None:
         wanted = self._wanted = asyncio.Event()

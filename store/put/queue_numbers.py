@@ -61,6 +61,9 @@ class QueueNumbers:
         self.table: Final[dict[tuple[str, int], QueueNumber]] = {}
         self.by_topic: Final[dict[str, dict[int, QueueNumber]]] = {}
         self._queues: Final = queues
+        self._begun_anew: Final[set[str]] = set()
+        """Topics that were deleted in this term: of what their consume queues have still nothing
+        counts."""
 
     def get(self, topic: str, queue_id: int) -> QueueNumber | None:
         return self.table.get((topic, queue_id))
@@ -69,7 +72,7 @@ class QueueNumbers:
         """A queue that nothing was put into in this term ends where its consume queue does."""
         number = self.table.get((topic, queue_id))
         if number is None:
-            queue = self._queues.get((topic, queue_id))
+            queue = None if topic in self._begun_anew else self._queues.get((topic, queue_id))
             number = self.set(topic, queue_id, 0 if queue is None else queue.max_offset)
         return number
 
@@ -101,12 +104,24 @@ class QueueNumbers:
         if self.table.pop((topic, queue_id), None) is not None:
             del self.by_topic[topic][queue_id]
 
-    def forget_topic(self, topic: str) -> None:
-        """All of its queues are."""
+    def begin_anew(self, topic: str) -> None:
+        """A topic is deleted by what the log ends with, committed or not: all of its queues begin
+        at 0 behind that."""
+        self._forget_topic(topic)
+        self._begun_anew.add(topic)
+
+    def deleted(self, topic: str) -> None:
+        """Such a deletion is committed. Behind one of an earlier leader nothing has been put yet in
+        this term, and the consume queues tell."""
+        if topic not in self._begun_anew:
+            self._forget_topic(topic)
+
+    def _forget_topic(self, topic: str) -> None:
         for queue_id in list(self.by_topic.get(topic, ())):
             self.forget(topic, queue_id)
 
     def clear(self) -> None:
         """The leadership is over."""
+        self._begun_anew.clear()
         self.table.clear()
         self.by_topic.clear()

@@ -132,16 +132,19 @@ class ConsumeQueues:
     def topics(self) -> set[str]:
         return set(self.by_topic)
 
-    def delete_topic(self, topic: str) -> Steps[bool]:
+    def delete_topic(self, topic: str, before: int | None = None) -> Steps[bool]:
         """Forget and delete the queues of a topic, one in a slice: a loaded disk takes milliseconds
-        for the files of each. The records stay in the commit log until they expire. False when
-        there are no queues. A queue that is made anew meanwhile is another one, and stays.
+        for the files of each. ``before``: those that have no message at or behind this place of the
+        log. The records stay in the commit log until they expire. False when there are no queues. A
+        queue that is made anew meanwhile is another one, and stays.
         """
         queues = self.by_topic.get(topic)
         if queues is None:
             return False
         for queue in list(queues.values()):
-            if self.table.get((topic, queue.queue_id)) is queue:
+            if self.table.get((topic, queue.queue_id)) is not queue:
+                continue
+            if before is None or queue.known_end() <= before:
                 self.delete(queue)
                 yield
         if topic not in self.by_topic:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ...remoting.outages import Outages
@@ -49,6 +49,8 @@ from ..recovery.queue_rebuild import QueueRebuild
 log: Final = logging.getLogger(__name__)
 
 
+BegunAnew = Callable[[str, Collection[int]], None]
+"""Called with a topic and queues."""
 _MANY_UNITS: Final = 4096
 """Bytes; more are better written without the mapping (``ConsumeQueue.extend_much``)."""
 
@@ -64,7 +66,7 @@ class ReplicaQueues(QueueRebuild):
         self._damage: Final = damage
         self._outages: Final = outages
         self.listeners: Final[list[Callable[[str], None]]] = []
-        self.on_begun_anew: Final[list[Callable[[str, int], None]]] = []
+        self.on_begun_anew: Final[list[BegunAnew]] = []
 
     def dispatch_records(self, records: Records) -> list[QueueRun]:
         """As that of any rebuild. Hot: what carries on its queue, where there is space for it, is
@@ -161,7 +163,7 @@ class ReplicaQueues(QueueRebuild):
 
     def _tell_begun_anew(self, request: DispatchRequest) -> None:
         for listener in self.on_begun_anew:
-            listener(request.topic, request.queue_id)
+            listener(request.topic, (request.queue_id,))
 
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
         """The queue, ready for a record that is not its next one; None when the record does not go
@@ -226,8 +228,8 @@ class ReplicaLog:
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
         self.on_begun_anew: Final = self._rebuild.on_begun_anew
-        """Called with a queue that had messages of a topic that was deleted and made again: what
-        anybody knows of its numbers counts no more."""
+        """Called with queues that had messages of a topic that was deleted: what anybody knows of
+        their numbers counts no more."""
         self._one_by_one: Final = rules.ext is not None or rules.dispatch is not None
         self._noted: list[Records | DispatchRequest] = []
         self._found = 0

@@ -6,14 +6,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from aiorocketmq.broker.processors.lists import PER_TURN
+from aiorocketmq.broker.processors.topic import TopicDeletionProcessor
 from aiorocketmq.broker.registry.name_servers import NameServerLink
 from aiorocketmq.broker.state.topics import MAX_QUEUES_PER_TOPIC
+from aiorocketmq.remoting.dispatch import Context
+from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
 from aiorocketmq.remoting.protocol.bodies.stats import (
@@ -36,7 +41,7 @@ from aiorocketmq.remoting.protocol.commands.group import (
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.remoting.protocol.wire import NoFields, Record
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
 
@@ -233,7 +238,56 @@ def test_a_deleted_topic_begins_anew(play: Play) -> None:
     play(scenario)
 
 
-def test_a_topic_is_deleted_altogether_or_not_at_all_when_the_broker_stops(play: Play) -> None:
+def deletion_of(sim: SimBroker, *, leads: bool = True) -> tuple[TopicDeletionProcessor, list[str]]:
+    """Of a member of a group whose log takes nothing, and what it is asked to take."""
+    told: list[str] = []
+    tables, state = sim.broker.tables, sim.broker.state
+
+    async def no_majority(topic: str) -> None:
+        told.append(topic)
+        raise RequestError(ResponseCode.SYSTEM_ERROR, "a majority is not known to have it")
+
+    return (
+        TopicDeletionProcessor(
+            state.topics,
+            partial(tables.settled, tables.topics_file),
+            no_majority,
+            sim.broker.registry.name_servers,
+            state.offsets,
+            sim.broker.store,
+            lambda: leads,
+        ),
+        told,
+    )
+
+
+def test_what_the_log_does_not_have_as_deleted_keeps_its_queues(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client, ctx = sim.connect(), cast(Context, SimpleNamespace(peer="p"))
+        await client.send("T", b"one")
+        deletion, told = deletion_of(sim)
+        with pytest.raises(RequestError, match="majority"):
+            await deletion.delete(TopicRequest(topic="T"), b"", ctx)
+        with pytest.raises(RequestError, match="majority"):
+            await deletion.clean_unused(NoFields(), b"", ctx)
+        assert told == ["T", "T"]
+        assert (await client.send("T", b"two")).queue_offset == 1
+
+    play(scenario)
+
+
+def test_a_member_that_follows_leaves_unused_topics_to_the_log(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        await sim.connect().send("T", b"one")
+        sim.broker.state.topics.delete("T")
+        deletion, told = deletion_of(sim, leads=False)
+        await deletion.clean_unused(NoFields(), b"", cast(Context, SimpleNamespace(peer="p")))
+        assert (told, sim.broker.store.queue_ids("T")) == ([], [0])
+
+    play(scenario)
+
+
+def test_a_topic_is_deleted_altogether_though_the_broker_stops(play: Play) -> None:
     """A topic of that name that is made later would go on with the old numbers in some queues."""
 
     async def scenario(sim: SimBroker) -> None:
@@ -253,11 +307,8 @@ def test_a_topic_is_deleted_altogether_or_not_at_all_when_the_broker_stops(play:
         for task in sim.owner.tasks:
             task.cancel()
         await asyncio.gather(*sim.owner.tasks, return_exceptions=True)
-        assert ("Begun" in sim.broker.state.topics, store.queue_ids("Begun")) == (False, [])
-        assert ("Waiting" in sim.broker.state.topics, store.queue_ids("Waiting")) == (
-            True,
-            [0, 1, 2, 3],
-        )
+        for topic in ("Begun", "Waiting"):
+            assert (topic in sim.broker.state.topics, store.queue_ids(topic)) == (False, [])
         assert not any(answer.done() for answer in answers)
         for answer in answers:
             answer.cancel()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq import Admin, Message, Producer
+from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
@@ -16,6 +18,7 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import (
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.transport.client import RemotingClient
@@ -129,5 +132,99 @@ def test_a_topic_that_was_made_by_sending_survives_the_death_of_all(group: RaftG
             assert (await admin.topic_stats("New")).offset_table
         async with Producer("p", namesrv=group.namesrv) as producer:
             await producer.send(Message("New", b"y"))
+
+    scenario()
+
+
+async def send(group: RaftGroup, leader: str, count: int) -> list[int]:
+    """Messages into queue 0 of Topic, to this member; the numbers that they got."""
+    header = SendMessageRequest(
+        producer_group="p", topic="Topic", default_topic="TBW102", default_topic_queue_nums=1,
+        queue_id=0, sys_flag=0, born_timestamp=1, flag=0,
+    )  # fmt: skip
+    numbers = []
+    async with RemotingClient() as remoting:
+        for number in range(count):
+            answer = await remoting.invoke(
+                group.address(leader), RequestCode.SEND_MESSAGE, header, b"%d" % number, timeout=5
+            )
+            found = answer.check().header
+            assert isinstance(found, SendMessageResponse)
+            numbers.append(found.queue_offset)
+    return numbers
+
+
+async def delete(group: RaftGroup, leader: str) -> None:
+    await ask(group, leader, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="Topic"))
+
+
+def test_a_deletion_that_no_majority_has_deletes_nothing(group: RaftGroup) -> None:
+    """The leader's queues least of all: it may lead again."""
+    group.start()
+
+    @asynchronous
+    async def scenario() -> None:
+        first = await group.complete()
+        others = [name for name in group.names if name != first]
+
+        def signal_to(names: list[str], number: signal.Signals) -> None:
+            for name in names:
+                group.brokers[name].process.send_signal(number)
+
+        await group.create_topic("Topic")
+        await send(group, first, 20)
+        await group.all_have(20, "Topic")
+        signal_to(others, signal.SIGSTOP)
+        try:
+            with pytest.raises(BrokerError, match="majority"):
+                await delete(group, first)
+            signal_to([first], signal.SIGSTOP)
+        finally:
+            signal_to(others, signal.SIGCONT)
+        await group.leader(first)
+        signal_to([first], signal.SIGCONT)
+        await group.all_have(20, "Topic")
+
+    scenario()
+
+
+def test_a_topic_that_is_made_again_begins_at_0_whoever_leads(group: RaftGroup) -> None:
+    group.start()
+
+    @asynchronous
+    async def scenario() -> None:
+        first = await group.complete()
+        await group.create_topic("Topic")
+        await send(group, first, 20)
+        await group.all_have(20, "Topic")
+        await delete(group, first)
+        await group.all_have(0, "Topic")
+        group.kill(first)
+        second = await group.leader(first)
+        group.start(first)
+        await group.create_topic("Topic")
+        assert await send(group, second, 1) == [0]
+        await group.all_have(1, "Topic")
+
+    scenario()
+
+
+def test_what_was_deleted_stays_so_when_all_are_killed(group: RaftGroup) -> None:
+    """Though recovery makes queues of it, and the topic is there again."""
+    group.start()
+
+    @asynchronous
+    async def scenario() -> None:
+        first = await group.complete()
+        await group.create_topic("Topic")
+        await send(group, first, 20)
+        await group.all_have(20, "Topic")
+        await delete(group, first)
+        await group.create_topic("Topic")
+        group.kill(*group.names)
+        group.start()
+        leader = await group.complete()
+        await group.all_have(0, "Topic")
+        assert await send(group, leader, 1) == [0]
 
     scenario()

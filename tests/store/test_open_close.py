@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -192,7 +191,7 @@ def test_a_topic_that_is_made_again_starts_at_0(tmp_path: Path) -> None:
     store.close()
 
 
-def test_unused_topics_are_cleaned_but_not_those_of_the_system(tmp_path: Path) -> None:
+def test_topics_may_be_deleted_but_not_those_of_the_system(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     kept = {
         "A",
@@ -204,27 +203,5 @@ def test_unused_topics_are_cleaned_but_not_those_of_the_system(tmp_path: Path) -
     }
     for topic in (*sorted(kept), "B"):
         put_ok(store, topic)
-    assert asyncio.run(store.clean_unused_topics({"A"}.__contains__)) == ["B"]
-    assert store.topics() == kept
-    store.close()
-
-
-def test_while_unused_topics_are_cleaned_others_have_turns_and_may_make_one_again(
-    tmp_path: Path,
-) -> None:
-    store = open_store(tmp_path)
-    for number in range(20):
-        put_ok(store, f"T{number:02d}")
-    existing: set[str] = set()
-
-    async def script() -> list[str]:
-        cleaning = asyncio.ensure_future(store.clean_unused_topics(existing.__contains__))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not cleaning.done()
-        existing.add("T19")
-        return await cleaning
-
-    assert asyncio.run(script()) == [f"T{number:02d}" for number in range(19)]
-    assert store.topics() == {"T19"}
+    assert store.deletable_topics() == ["A", "B"]
     store.close()

@@ -26,11 +26,13 @@ from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.dledger.deletions import Deletions
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.model.put import PutMessage
-from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.model.status import PutResult, PutStatus
+from aiorocketmq.store.put.queue_numbers import QueueNumbers
 
 from ...sim import ManualClock
 from ..sim_broker import SimBroker, sim_broker
@@ -68,6 +70,8 @@ class Tables:
     def open(self) -> None:
         """As after a start."""
         durability: Any = self.acks
+        numbers = QueueNumbers(self._store._table)
+        self.deletions = Deletions(self._store._queues, numbers, (), self._clock)
         self.log = TableLog(
             self._store,
             self.topics,
@@ -76,6 +80,7 @@ class Tables:
             leads=lambda: self.leads,
             changed=self._written,
             durability=durability,
+            deletions=self.deletions,
         )
 
     def _written(self) -> None:
@@ -276,6 +281,72 @@ def test_a_leader_does_not_do_again_what_it_did(tmp_path: Path) -> None:
         change(leader, "no topic", "A", 2)
         leader.log.catch_up()
         assert "A" not in leader.topics
+
+    play(tmp_path, test)
+
+
+def test_a_deletion_takes_the_queues_of_who_did_not_ask_for_it(tmp_path: Path) -> None:
+    """Those of a follower, and of a leader no sooner: before it is committed it may come to
+    nothing."""
+
+    async def test(sim: SimBroker) -> None:
+        store, client = sim.broker.store, sim.connect()
+        for leads in (False, True):
+            leader, member = (Tables(store, sim.clock, leads=each) for each in (True, leads))
+            await sim.make_topic("A")
+            for number in range(20):
+                await client.send("A", b"%d" % number)
+            member.log.catch_up()
+            for told in (leader, member):
+                told.topics.take_over(TopicConfig(topic_name="A"), told.topics.data_version)
+            change(leader, "no topic", "A", 1)
+            assert store.max_offset("A", 0) == 20
+            member.log.catch_up()
+            member.deletions.finish()
+            assert store.max_offset("A", 0) == 0
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_after_a_kill_deletes_again(tmp_path: Path, clean: bool) -> None:
+    """However new the file of topics is: recovery has made queues that it does not tell of."""
+
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        for what, name in (("topic", "B"), ("no topic", "B"), ("topic", "A"), ("group", "A")):
+            change(leader, what, name, 1)
+        assert sim.broker.store.recovery is not None
+        sim.broker.store.recovery.clean = clean
+        started = Tables(sim.broker.store, sim.clock)
+        started.from_file(leader.file)
+        started.log.catch_up()
+        assert started.deletions.are_due is not clean
+        assert started.file == leader.file
+
+    play(tmp_path, test)
+
+
+def test_a_topic_that_its_table_has_not_is_deleted_as_well(tmp_path: Path) -> None:
+    """Queues may be left; and what could not be put is tried again by whoever asks again."""
+
+    async def test(sim: SimBroker) -> None:
+        store = sim.broker.store
+        leader, follower = Tables(store, sim.clock, leads=True), Tables(store, sim.clock)
+        await sim.connect().send("A", b"x")
+        full = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+        for cannot in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                if cannot:
+                    patch.setattr(store, "put_again", lambda _message: full)
+                deleted = asyncio.ensure_future(leader.log.deleted("A"))
+                await asyncio.sleep(0)
+                leader.acks.tell()
+                await asyncio.wait([deleted])
+            assert (deleted.exception() is not None) is cannot
+            follower.log.catch_up()
+            follower.deletions.finish()
+            assert store.max_offset("A", 0) == cannot
 
     play(tmp_path, test)
 

@@ -75,12 +75,12 @@ def test_a_queue_is_forgotten() -> None:
     for group, topic, queue_id in (("g", "T", 0), ("g", "T", 1), ("h", "T", 0), ("g", "T2", 0)):
         offsets.commit(group, topic, queue_id, 10**13)
     known, changes = offsets.recent.number, offsets.changes
-    assert offsets.remove_queue("T", 0)
+    assert offsets.remove_queues("T", [0])
     assert offsets.record().offset_table == {"T@g": {1: 10**13}, "T2@g": {0: 10**13}}
     assert offsets.changes > changes
     assert offsets.recent.since(known) is None
     known = offsets.recent.number
-    assert not offsets.remove_queue("T", 0)
+    assert not offsets.remove_queues("T", [0])
     assert offsets.recent.since(known) == []
     at_once(offsets.remove_group("g"))
     assert offsets.frame_budget.taken_bytes == ConsumerOffsets().frame_budget.taken_bytes

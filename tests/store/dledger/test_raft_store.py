@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
-from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.disk import Mode
 from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
@@ -345,36 +344,6 @@ def test_a_stop_keeps_what_was_appended(tmp_path: Path, clean: bool) -> None:
     assert bodies_of(store) == [b"%d" % number for number in range(101)]
     assert [message.queue_offset for message in messages_of(store)] == list(range(101))
     store.close()
-
-
-def test_a_topic_that_is_deleted_begins_at_0_again(tmp_path: Path) -> None:
-    store = leader(tmp_path)
-    put_ok(store)
-    put_ok(store)
-    commit_all(store)
-    for _ in store.delete_topic_in_slices("T"):
-        pass
-    assert put_ok(store, body=b"new").queue_offset == 0
-    commit_all(store)
-    assert bodies_of(store) == [b"new"]
-    store.close()
-
-
-def test_a_topic_that_is_deleted_begins_at_0_again_at_a_follower(tmp_path: Path) -> None:
-    source, target = leader(tmp_path / "a"), follower(tmp_path / "b")
-    told: list[tuple[str, int]] = []
-    target.replica.on_begun_anew.append(lambda *queue: told.append(queue))
-    for body in (b"old", b"old", b"new"):
-        if body == b"new":
-            at_once(source.delete_topic_in_slices("T"))
-        put_ok(source, body=body)
-        commit_all(source)
-        replicate(source, target)
-        commit_all(target)
-    assert bodies_of(target) == [b"new"]
-    assert told == [("T", 0)]
-    for store in (source, target):
-        store.close()
 
 
 def test_a_follower_that_runs_puts_into_queues_together_what_is_committed_in_a_while(

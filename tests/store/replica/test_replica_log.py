@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -182,8 +183,8 @@ def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(
     tmp_path: Path,
 ) -> None:
     master, slave = open_both(tmp_path)
-    told: list[tuple[str, int]] = []
-    slave.replica.on_begun_anew.append(lambda *queue: told.append(queue))
+    told: list[tuple[str, Collection[int]]] = []
+    slave.replica.on_begun_anew.append(lambda *queues: told.append(queues))
     for number in range(5):
         put_ok(master, body=b"old %d" % number)
     replicate(master, slave)
@@ -192,7 +193,7 @@ def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(
     put_ok(master, body=b"new")
     replicate(master, slave)
     assert bodies_of(slave) == [b"new"]
-    assert told == [("T", 0)]
+    assert told == [("T", (0,))]
     for store in (master, slave):
         store.close()
 
