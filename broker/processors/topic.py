@@ -251,13 +251,14 @@ class TopicDeletionProcessor:
         and its groups would pass over as many messages as the old one had. In a group the queues go
         when the log says so: a leader that is none any more may lead again, and then all messages
         have to be there."""
-        self._topics.delete(topic)
-        await self._in_log(topic)
-        try:
-            await self._sliced.alone(self._forget(topic), ctx.connection)
-        except asyncio.CancelledError:
-            at_once(self._forget(topic))
-            raise
+        with self._topics.deleting(topic):
+            self._topics.delete(topic)
+            await self._in_log(topic)
+            try:
+                await self._sliced.alone(self._forget(topic), ctx.connection)
+            except asyncio.CancelledError:
+                at_once(self._forget(topic))
+                raise
 
     def _forget(self, topic: str) -> Steps[None]:
         yield from self._store.delete_topic_in_slices(topic)

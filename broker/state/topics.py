@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final
 
@@ -144,6 +146,8 @@ class Topics:
         self._clock = clock
         self._outages = Outages(clock)
         self._table: dict[str, Topic] = {}
+        self._deleting: Counter[str] = Counter()
+        """How many are at it."""
         self._system: set[str] = {
             config.broker_cluster_name,
             config.broker_name,
@@ -291,7 +295,20 @@ class Topics:
             topic = self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP)
         return topic
 
+    @contextmanager
+    def deleting(self, name: str) -> Iterator[None]:
+        """Meanwhile nobody makes such a topic: what its queues got might go with what they have of
+        the old one."""
+        self._deleting[name] += 1
+        try:
+            yield
+        finally:
+            self._deleting -= Counter((name,))  # none is left of what is 0
+
     def _create(self, config: TopicConfig, change: TopicChange) -> Topic:
+        if config.topic_name in self._deleting:
+            remark = f"the topic {config.topic_name} is being deleted: try again in a second"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         if error := topic_error(config.topic_name):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, error

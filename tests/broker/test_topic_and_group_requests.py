@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from aiorocketmq.broker.processors.topic import TopicDeletionProcessor
 from aiorocketmq.broker.registry.name_servers import NameServerLink
 from aiorocketmq.broker.state.topics import MAX_QUEUES_PER_TOPIC
 from aiorocketmq.remoting.dispatch import Context
-from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.remoting.errors import BrokerError, RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
 from aiorocketmq.remoting.protocol.bodies.stats import (
@@ -234,6 +235,28 @@ def test_a_deleted_topic_begins_anew(play: Play) -> None:
         await client.send("T", b"one")
         await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
         assert (await client.send("T", b"two")).queue_offset == 0
+
+    play(scenario)
+
+
+def test_what_is_acknowledged_while_a_topic_is_deleted_is_there(play: Play) -> None:
+    """Its queues go one by one; who makes it again by sending to one that is still there is
+    refused, or would lose the message with it."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client, store, topics = sim.connect(), sim.broker.store, sim.broker.state.topics
+        for queue_id in range(4):
+            await client.send("T", b"old", queue_id)
+        old = topics.get("T")
+        deletion = asyncio.ensure_future(
+            client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
+        )
+        acknowledged = 0
+        while not (deletion.done() and acknowledged):
+            with suppress(BrokerError):  # it is being deleted
+                await client.send("T", b"new", 3)
+                acknowledged += topics.get("T") not in (old, None)
+        assert (store.queue_ids("T"), store.max_offset("T", 3)) == ([3], acknowledged)
 
     play(scenario)
 
