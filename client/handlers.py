@@ -46,6 +46,8 @@ async def failure_of(
     with UserCode(BaseException, but=PROGRAM_ENDS) as code:
         if (returned := await call(messages)) is not None:
             await settle(returned, group, outages)
+        if is_cancelled():  # which the handler did not heed: it may be the end
+            await is_to_end(closed)
         return None
     error = code.failure()
     assert error is not None

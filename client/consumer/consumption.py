@@ -124,7 +124,8 @@ class ConcurrentConsumption:
 
     async def work(self) -> None:
         backlog, call, monotonic = self._backlog, self._call, self._clock.monotonic
-        handled, running = 0, _Running()
+        handled, running, task = 0, _Running(), asyncio.current_task()
+        assert task is not None
         self._running.append(running)
         while (work := backlog.take_now() or await backlog.take()) is not None:
             owned, process_queue, messages = work
@@ -138,6 +139,8 @@ class ConcurrentConsumption:
             try:
                 if (returned := await call(messages)) is not None:
                     await settle(returned, self._group, self._outages)
+                if task.cancelling():  # which the handler did not heed: it may be the end
+                    await is_to_end(self.closed)
             except PROGRAM_ENDS:
                 raise
             except BaseException as error:  # noqa: BLE001 - as in UserCode, for every message

@@ -29,6 +29,8 @@ def test_bodies_that_become_long_take_little_memory(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(read_task, "RangeReader", lambda *_: [piece])
     given = {"namesrv": "ns:1", "subscribe": "t", "arrowBatchBytes": "4m"}
     options = parse_source_options(given, streaming=False, environment={})
+    for _ in read_task.read_ranges([], {}, options, ("queueOffset", "body")):
+        pass  # what the first one imports counts for none
     offsets: list[Any] = []
     before, most = pa.total_allocated_bytes(), 0
     tracemalloc.start()
