@@ -155,10 +155,13 @@ class ProgramFaults:
         await self._at_step(machine, lasts, random.choice([STEPS, self.steps]), power=power)
 
     async def _client(self, machine: Machine, lasts: float) -> None:
-        await self._kill(machine, lasts)
+        await self._ends(machine, lasts)
 
     async def _namesrv(self, machine: Machine, lasts: float) -> None:
-        await self._kill(machine, lasts)
+        await self._ends(machine, lasts)
+
+    async def _ends(self, machine: Machine, lasts: float) -> None:
+        await self.world.random.choice([self._kill, self._stop])(machine, lasts)
 
     async def _role(self, machine: Machine, _lasts: float) -> None:
         """Somebody wants another leader; now and then the next one at once."""
