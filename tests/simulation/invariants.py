@@ -24,7 +24,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from itertools import pairwise
 
 from aiorocketmq import TransactionState
 from aiorocketmq.remoting.protocol.message.properties import PropertyName
@@ -271,12 +270,15 @@ def _in_order(journal: Journal) -> Iterator[str]:
     for ack in journal.acknowledged:
         queues[ack.topic, ack.broker, ack.queue_id].append(ack)
     for queue, acks in queues.items():
-        for one, other in pairwise(sorted(acks, key=lambda each: each.offset)):
+        acks.sort(key=lambda each: each.offset)
+        one = acks[0]  # of those in front, who was sent last
+        for other in acks:
             if other.ended < one.began:
                 yield (
                     f"out of order: {one.body!r} lies at {one.offset} of {queue}, before "
                     f"{other.body!r}, which was acknowledged before it was sent"
                 )
+            one = max(one, other, key=lambda each: each.began)
 
 
 def _all_consumed(
