@@ -85,6 +85,7 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         yield f"{name} said that its master lacks what it has"
     yield from _stored_as_told(world, there, journal)
     yield from _as_wanted(journal)
+    yield from journal.early
     yield from _each_by_one(journal, habits)
     yield from _too_busy(world)
     if not world.forgotten:  # else what is lost has taken along what others knew of it

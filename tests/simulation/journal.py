@@ -80,6 +80,10 @@ class Journal:
         self.promised: dict[bytes, str] = {}
         """Topics of those that are in some queue in the end: delayed ones, transactions that their
         producer committed, and what was acknowledged without a place."""
+        self.due: dict[bytes, float] = {}
+        """When delayed ones may be given to somebody, at the earliest."""
+        self.early: list[str] = []
+        """Those that came before."""
         self.once: set[bytes] = set()
         """Those of a producer that is idempotent: never there twice."""
         self.lists: dict[bytes, int] = {}

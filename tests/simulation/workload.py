@@ -44,6 +44,7 @@ TAGGED = "t"
 LOAD_S = 25.0
 SEND_S = 10.0
 KEYS = 3
+DELAYS_S = (1, 5, 10)
 CLIENTS = ("producer", "c1", "c2", "o1", "o2", "q1", "t1", "admin")
 
 
@@ -124,7 +125,9 @@ class Clients:
                     await self._send(producer, [message], key)
                 case "delayed":
                     body = self._body(TOPIC)
-                    message = _message(body, delay_level=random.randint(1, 3))
+                    level = random.randint(1, 3)
+                    message = _message(body, delay_level=level)
+                    self.journal.due[body] = self.world.loop.now + DELAYS_S[level - 1]
                     sends = transactions if self._is_idempotent else producer
                     if _is_safe(await sends.send(message, timeout=SEND_S)):
                         self.journal.promised[body] = TOPIC
@@ -203,6 +206,7 @@ class Clients:
 
         async def handle(message: MessageExt) -> None:
             again = message.reconsume_times > 0
+            self._look_whether_due(message)
             with self._in_hand(name, message):
                 if handling_s and not self.journal.done:
                     await asyncio.sleep(random.expovariate(1 / handling_s))
@@ -261,6 +265,14 @@ class Clients:
                 self.world.note(f"q1 cannot begin: {error}")
                 await asyncio.sleep(1)
         await asyncio.Event().wait()
+
+    def _look_whether_due(self, message: MessageExt) -> None:
+        """As far as clocks agree (of a group another leader's counts, a known limit)."""
+        now = self.world.loop.now
+        apart_s = 2 * self.habits.drift * (now - 1000) + (10 if "clock" in self.habits.faults else 0)
+        early_s = self.journal.due.get(message.body, 0.0) - now - apart_s
+        if early_s > 0.002:
+            self.journal.early.append(f"{message.body!r} came {early_s:.3f} s before its time")
 
     def _given(self, group: str, messages: list[MessageExt], *, consumed: bool) -> None:
         self.journal.delivered += [
