@@ -319,7 +319,8 @@ def _without_gaps(there: Stored, journal: Journal) -> Iterator[str]:
         between = range(furthest[queue] + 1, each.offset)
         if any(Place(KEYED, *queue, offset) in there for offset in between):
             yield f"a gap: {each.offset} of {queue} came after {furthest[queue]}"
-        furthest[queue] = max(furthest[queue], each.offset)
+        if each.consumed:  # what is refused comes again, and nothing behind it before
+            furthest[queue] = max(furthest[queue], each.offset)
 
 
 def _still_there(world: World, there: Stored, journal: Journal) -> Iterator[str]:

@@ -15,6 +15,7 @@ from aiorocketmq import (
     PushConsumer,
     SendFailed,
     StartFrom,
+    SuspendQueue,
     TransactionProducer,
     TransactionState,
 )
@@ -202,7 +203,7 @@ class Clients:
 
     async def _consume(self, name: str, group: str, *topics: str, tag: str = "*") -> None:
         random, handling_s = self.world.random, self.habits.handling_s
-        refused = self.habits.refused if group == GROUP else 0.0
+        refused = self.habits.refused if group in (GROUP, ORDERED) else 0.0
 
         async def handle(message: MessageExt) -> None:
             again = message.reconsume_times > 0
@@ -215,11 +216,11 @@ class Clients:
                 Delivered(
                     group, message.topic, message.broker_name, message.queue_id,
                     message.queue_offset, message.body, consumed,
-                    again,
+                    again and group != ORDERED,
                 )
             )  # fmt: skip
             if not consumed:
-                raise ValueError("not today")
+                raise random.choice([ValueError("not today"), SuspendQueue(0.2)])
 
         while True:
             consumer = PushConsumer(
