@@ -47,6 +47,8 @@ class SimulatedDisk(MemoryDisk):
         self.trouble: Callable[[str], int | None] = lambda _call: None
         """The errno of a call that fails."""
         self.reached: Callable[[str], None] = lambda _step: None
+        self.gone: Callable[[str], None] = lambda _path: None
+        """Told of each file that has no longer its name."""
         for call in CALLS[1:]:
             setattr(self, call, partial(self._tried, call, getattr(self, call)))
 
@@ -108,10 +110,12 @@ class SimulatedDisk(MemoryDisk):
     def replace(self, source: Path, target: Path) -> None:
         super().replace(source, target)
         self.named.discard(str(source))
+        self.gone(str(source))
 
     def delete(self, path: str | Path) -> None:
         super().delete(path)
         self.named.discard(str(path))
+        self.gone(str(path))
 
     def flip(self, path: str, at: int, bit: int) -> bool:
         """A bit of what was synced is another one. False: it was not."""

@@ -62,8 +62,7 @@ class DiskFaults(ProgramFaults):
     async def _scarce(self, machine: Machine, lasts: float) -> None:
         """Most of the disk is used: its oldest files go before their time."""
         self.world.note(f"the disk of {machine.name} is scarce for {lasts:.1f} s")
-        self.world.expired.add(machine.broker_name)
-        machine.disk.used = SCARCE
+        machine.was_scarce, machine.disk.used = True, SCARCE
         await asyncio.sleep(lasts)
         machine.disk.used = 0.1
 

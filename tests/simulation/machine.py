@@ -53,6 +53,7 @@ class Machine:
         """The errno with which a call of the disk ends."""
         self.is_synced_late = False
         """What it acknowledges need not be anywhere on a disk yet (ASYNC_FLUSH)."""
+        self.was_scarce = False
         self.sync_failed = False
         """With its disk's last trouble: the system may have thrown away what it should write."""
         self.buffers: Buffers | None = None
@@ -73,7 +74,7 @@ class Machine:
         if self.process is not None:
             return
         self.disk.trouble = self.call_ends_with
-        self.disk.reached = self._reached
+        self.disk.reached, self.disk.gone = self._reached, self._gone
         self.world.note(f"{self.name} starts")
         process = self.process = Process(self.world.loop, self.name, self.host)
         process.reached = self._reached
@@ -92,6 +93,11 @@ class Machine:
                 self._awaited = ()
                 self.world.note(f"{self.name} has come to a step: {step}")
                 self._then()
+
+    def _gone(self, path: str) -> None:
+        """A file of its log, if its disk was ever scarce: as far as anybody can tell the oldest."""
+        if self.was_scarce and PurePosixPath(path).parent.name in LOG_FOLDERS:
+            self.world.expired.add(self.broker_name)
 
     def call_ends_with(self, call: str) -> int | None:
         number = None if self.disk_trouble is None else self.disk_trouble(call)
@@ -148,7 +154,7 @@ class Machine:
             return
         self.world.note(f"{self.name} {'loses its power' if power else 'is killed'}")
         process.kill()
-        process.reached = self.disk.reached = _nobody_looks
+        process.reached = self.disk.reached = self.disk.gone = _nobody_looks
         self.world.network.gone(process)
         if power and self.is_synced_late:
             self.world.forgotten.setdefault(self.broker_name, []).append(self.world.loop.now)
