@@ -36,10 +36,12 @@ class Faults(DiskFaults):
         machine = self.world.machines.get(str(victim)) or self._one()
         if kind == "power" and self._in_a_group(machine):
             kind = "member_power"
+        elif kind == "power" and not self.power and machine.is_synced_late:
+            kind = "slave_power"
         places = {victim, machine.name} if kind == "disk" else {victim}
         if kind == "namesrv":  # a client does not start where none answers
             places = {kind}
-        elif kind in ("all", "relay", "heirs", "promote", "member_power"):
+        elif kind in ("all", "relay", "heirs", "promote", "member_power", "slave_power"):
             places = set(self.brokers)
         if places & self._busy:
             return None

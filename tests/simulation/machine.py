@@ -156,7 +156,7 @@ class Machine:
         process.kill()
         process.reached = self.disk.reached = self.disk.gone = _nobody_looks
         self.world.network.gone(process)
-        if power and self.is_synced_late:
+        if power and self.is_synced_late and self.role[0] == 0:
             self.world.forgotten.setdefault(self.broker_name, []).append(self.world.loop.now)
         if power:
             first = _first_of_log(self.disk)

@@ -75,6 +75,14 @@ class ProgramFaults:
             machine.start()
             await self._in_time(lambda: self._all_have_all(machine))
 
+    async def _slave_power(self, machine: Machine, lasts: float) -> None:
+        """What a slave forgets that need not have been on its disk its master has, intact."""
+        master = self.world.masters().get(machine.broker_name)
+        slaves = [each for each in self._same(machine) if each is not master]
+        if master is None or not master.is_up or not slaves or master.damaged:
+            return
+        await self._at_step(slaves[0], lasts, self._when_it_matters(), power=True)
+
     def _others_lead(self, machine: Machine) -> bool:
         """Who has what it forgets."""
         master = self.world.masters().get(machine.broker_name)
