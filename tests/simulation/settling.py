@@ -133,6 +133,14 @@ def came(case: Case) -> Iterator[str]:
         yield f"{body!r} was acknowledged or committed and has not come to its queue"
 
 
+def decided(case: Case) -> Iterator[str]:
+    """Their producer answers whoever asks about a transaction."""
+    for name, master in case.masters():
+        assert master.broker is not None
+        if undecided := master.broker.storage.transactions.halves.undecided:
+            yield f"{name} has {undecided} transactions that nobody has decided"
+
+
 def consumed(case: Case) -> Iterator[str]:
     yield from _consumed(case, case.free())
 
@@ -193,6 +201,7 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (53, note),
     (60, consumed),
     (62, came),
+    (62, decided),
     (65, offsets),
     (70, committed),
     (72, note),
