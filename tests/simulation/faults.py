@@ -29,6 +29,8 @@ class Faults(DiskFaults):
                 victim: object = random.choice(CLIENTS)
             case "namesrv":
                 victim = random.choice(NAME_SERVERS)
+            case "clock" if random.random() < 0.5:
+                victim = random.choice([*CLIENTS, *NAME_SERVERS])
             case "far" | "slow" | "role" | "disk" | "drop" | "lost":
                 victim = kind
             case _:
