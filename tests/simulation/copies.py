@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from aiorocketmq.broker.assembly.broker import Broker
+from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore
 
 from .machine import Machine
-from .reads import Place, messages, reads_differ, said
+from .reads import Place, messages, reads_differ, said, stored
 from .world import World
 
 
@@ -86,6 +87,13 @@ def _only_numbers(
     numbers = (range(*sorted(side)) for side in zip(*ends, strict=True))
     more = {queue._replace(offset=number) for number in chain(*numbers)}
     return not any(more & each.keys() for each in found)
+
+
+def dead_letters(world: World, group: str) -> set[bytes]:
+    """What was given up for that group."""
+    stores = [each.broker.store for each in world.masters().values() if each.broker is not None]
+    topic = TopicName.DLQ_PREFIX + group
+    return {body for store in stores for body in stored(store, "", [topic]).values()}
 
 
 def expired_at_any(world: World, name: str, place: Place) -> bool:

@@ -96,6 +96,8 @@ class Habits(NamedTuple):
     """Somebody consumes by asking (``PullConsumer``), too."""
     tagged: bool
     """And somebody wants messages with a tag only."""
+    hopeless: bool
+    """The handlers that refuse never take some of the messages."""
 
 
 def habits(random: Random) -> Habits:
@@ -121,6 +123,7 @@ def habits(random: Random) -> Habits:
         in_order=random.choice([1, 2]),
         asked_for=random.choice([False, True]),
         tagged=random.choice([False, True]),
+        hopeless=random.choice([False, True]),
     )
 
 

@@ -31,9 +31,9 @@ from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
-from .copies import expired_at_any, other_logs, reads_of_copies
+from .copies import dead_letters, expired_at_any, other_logs, reads_of_copies
 from .habits import Habits
-from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal, has_tag
+from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal, has_tag, is_hopeless
 from .loop import Process
 from .machine import Machine
 from .reads import Place, Stored, said, stored
@@ -105,7 +105,11 @@ def _as_ever(world: World, there: Stored, journal: Journal, habits: Habits) -> I
     }
     for group, its in _groups(habits).items():
         given = [each for each in journal.delivered if each.group == group]
-        had = journal.had(group, expires=bool(world.expired))
+        dead = dead_letters(world, group)
+        for body in sorted(dead):
+            if group != GROUP or not (is_hopeless(body) or len(body) > journal.limit):
+                yield f"a dead letter of {group} that its handlers take: {body!r}"
+        had = journal.had(group, expires=bool(world.expired)) | dead
         yield from _all_consumed(readable, had, group, its)
         yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(readable, journal)

@@ -22,6 +22,11 @@ def has_tag(body: bytes) -> bool:
     return int(body.rstrip(b".")) % 3 == 0
 
 
+def is_hopeless(body: bytes) -> bool:
+    """Handlers that never take some messages never take this one."""
+    return int(body.rstrip(b".")) % 7 == 0
+
+
 class Acknowledged(NamedTuple):
     """What a producer was told. Times are those of the world."""
 

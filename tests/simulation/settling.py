@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .copies import expired_at_any, other_logs
+from .copies import dead_letters, expired_at_any, other_logs
 from .habits import Habits
 from .journal import KEYED, TOPIC, Journal, has_tag
 from .machine import Machine
@@ -155,6 +155,7 @@ def _consumed(case: Case, groups: dict[str, str]) -> Iterator[str]:
         assert master.broker is not None
         for group, topic in groups.items():
             had = case.journal.had(group, expires=bool(case.world.expired))
+            had |= dead_letters(case.world, group)
             known = topic in master.broker.state.topics  # or nobody was told that it has it
             for place, body in stored(master.broker.store, name, [topic]).items():
                 if expired_at_any(case.world, name, place) or case.world.had_forgotten(name):

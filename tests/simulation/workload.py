@@ -35,6 +35,7 @@ from .journal import (
     Journal,
     Shared,
     has_tag,
+    is_hopeless,
 )
 from .world import NAMESRV, World
 
@@ -212,6 +213,8 @@ class Clients:
                 if handling_s and not self.journal.done:
                     await asyncio.sleep(random.expovariate(1 / handling_s))
             consumed = again or self.journal.done or random.random() >= refused
+            if self.habits.hopeless and group == GROUP and is_hopeless(message.body):
+                consumed = False
             self.journal.delivered.append(
                 Delivered(
                     group, message.topic, message.broker_name, message.queue_id,
@@ -224,8 +227,9 @@ class Clients:
 
         while True:
             consumer = PushConsumer(
-                group, start_from=StartFrom.FIRST, ordered=group == ORDERED, **self._options(name)
-            )
+                group, start_from=StartFrom.FIRST, ordered=group == ORDERED,
+                max_reconsume_times=1 if group == GROUP else -1, **self._options(name),
+            )  # fmt: skip
             for each in topics:
                 consumer.subscribe(each, tag)
             consumer.on_message(handle)
