@@ -10,6 +10,7 @@ from .disk_faults import DiskFaults
 from .machine import Machine
 from .workload import CLIENTS
 
+QUICK_S = 0.02
 NAME_SERVERS = ("namesrv1", "namesrv2")
 
 
@@ -56,6 +57,10 @@ class Faults(DiskFaults):
                 self._busy.difference_update(places)
 
         return until_over
+
+    def is_alone(self) -> bool:
+        loop = self.world.loop
+        return self._busy == set(self.brokers) and loop.usually_s * loop.slower <= QUICK_S
 
     def _one(self) -> Machine:
         """A broker; mostly the one that this seed strikes."""

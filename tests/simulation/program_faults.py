@@ -10,6 +10,8 @@ from .invariants import STOPS_S
 from .machine import Machine
 from .world import World
 
+GOES_ON_S = 2.0
+"""So long nobody leads a group of which a member is gone, and nothing else is wrong."""
 IN_STEP_S = 20.0
 """So long somebody waits for a copy that has everything, or for a leader."""
 
@@ -70,8 +72,12 @@ class ProgramFaults:
             return
         steps = self._when_it_matters() if self.world.random.random() < 0.7 else self.steps
         if await self._goes_at_step(machine, steps, power=True):
-            await asyncio.sleep(lasts)
+            began = self.world.loop.now
             await self._in_time(lambda: self._others_lead(machine))
+            took_s = self.world.loop.now - began
+            if self.is_alone() and took_s > GOES_ON_S:
+                machine.ended.append(TimeoutError(f"nobody led for {took_s:.1f} s after it"))
+            await asyncio.sleep(max(0.0, lasts - took_s))
             machine.start()
             await self._in_time(lambda: self._all_have_all(machine))
 
@@ -82,6 +88,10 @@ class ProgramFaults:
         if master is None or not master.is_up or not slaves or master.damaged:
             return
         await self._at_step(slaves[0], lasts, self._when_it_matters(), power=True)
+
+    def is_alone(self) -> bool:
+        """Nothing else is wrong, and threads are fast."""
+        return False
 
     def _others_lead(self, machine: Machine) -> bool:
         """Who has what it forgets."""
