@@ -95,13 +95,14 @@ class SendBack:
     def _as_new_message(self, message: MessageExt, delay_level: int) -> Outgoing:
         """Raises ``MessageError`` where the properties get too long."""
         times = message.reconsume_times + 1 if delay_level >= 0 else self._max
+        most = self._max + (delay_level >= 0)  # it counts as tried: its last attempt is to come
         properties = dict(message.properties)
         properties.pop(PropertyName.TRAN_MSG, None)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.msg_id)
         properties |= {
             PropertyName.RETRY_TOPIC: self._topic(message),
             PropertyName.RECONSUME_TIME: str(times),
-            PropertyName.MAX_RECONSUME_TIMES: str(self._max),
+            PropertyName.MAX_RECONSUME_TIMES: str(most),
         }
         if delay_level >= 0:
             properties[PropertyName.DELAY] = str(
@@ -118,5 +119,5 @@ class SendBack:
             flag=message.flag,
             sys_flag=message.sys_flag & _COMPRESSION,
             reconsume_times=times,
-            max_reconsume_times=self._max,
+            max_reconsume_times=most,
         )
