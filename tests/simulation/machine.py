@@ -95,8 +95,9 @@ class Machine:
                 self._then()
 
     def _gone(self, path: str) -> None:
-        """A file of its log, if its disk was ever scarce: as far as anybody can tell the oldest."""
-        if self.was_scarce and PurePosixPath(path).parent.name in LOG_FOLDERS:
+        """The oldest file of its log, if its disk was ever scarce."""
+        first = _first_of_log(self.disk)
+        if self.was_scarce and _is_of_log(path) and PurePosixPath(path).name < (first or "~"):
             self.world.expired.add(self.broker_name)
 
     def call_ends_with(self, call: str) -> int | None:
@@ -175,5 +176,9 @@ def _nobody_looks(_step: str) -> None: ...
 
 def _first_of_log(disk: SimulatedDisk) -> str:
     """The name of a file; empty where there is none."""
-    files = map(PurePosixPath, disk.files)
-    return min((each.name for each in files if each.parent.name in LOG_FOLDERS), default="")
+    return min((PurePosixPath(each).name for each in disk.files if _is_of_log(each)), default="")
+
+
+def _is_of_log(path: str) -> bool:
+    file = PurePosixPath(path)
+    return file.parent.name in LOG_FOLDERS and file.name.isdigit()
