@@ -11,6 +11,7 @@ from .machine import Machine
 from .workload import CLIENTS
 
 QUICK_S = 0.02
+HOUR_S = 3600.0
 NAME_SERVERS = ("namesrv1", "namesrv2")
 
 
@@ -183,6 +184,9 @@ class Faults(DiskFaults):
         loop.thread_s = usual
 
     async def _clock(self, machine: Machine, _lasts: float) -> None:
-        ahead = self.world.random.uniform(-5, 5)
+        random = self.world.random
+        ahead = random.uniform(-5, 5)
+        if random.random() < 0.3:  # of a machine that began with another time, or zone
+            ahead = random.choice([-1, 1]) * random.choice([60, HOUR_S, 24 * HOUR_S])
         self.world.note(f"the clock of {machine.name} jumps to {ahead:+.1f} s")
         machine.clock.ahead_s = ahead
