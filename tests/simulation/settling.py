@@ -13,6 +13,7 @@ from .machine import Machine
 from .reads import stored
 from .tables import (
     Table,
+    addresses_differ,
     at_name_servers,
     files_differ,
     in_memory,
@@ -120,6 +121,10 @@ def routes(case: Case) -> Iterator[str]:
     yield from at_name_servers(case.world, case.journal)
 
 
+def addresses(case: Case) -> Iterator[str]:
+    yield from addresses_differ(case.world)
+
+
 def came(case: Case) -> Iterator[str]:
     """Delayed messages and committed transactions, and what was acknowledged without a place."""
     bodies: set[bytes] = set()
@@ -197,6 +202,7 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (15, files),
     (20, takes),
     (35, tables),
+    (40, addresses),
     (42, note),
     (50, offset_files),
     (53, note),

@@ -250,6 +250,23 @@ def _names(one: Table, other: Table) -> list[str]:
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
+def addresses_differ(world: World) -> Iterator[str]:
+    """Name servers know which brokers there are, and who serves."""
+    wanted: dict[str, dict[int, str]] = {}
+    for machine in world.machines.values():
+        if machine.broker is not None:
+            broker_id = machine.broker.identity().broker_id
+            wanted.setdefault(machine.broker_name, {})[broker_id] = f"{machine.host}:10911"
+    for machine in world.machines.values():
+        if machine.name_server is None:
+            continue
+        route = machine.name_server.brokers._routes.route(TOPIC)
+        for data in route.broker_datas if route else ():
+            known = {int(number): address for number, address in data.broker_addrs.items()}
+            if known != wanted.get(data.broker_name):
+                yield f"{machine.name} knows {known}, there is {wanted.get(data.broker_name)}"
+
+
 def at_name_servers(world: World, journal: Journal) -> Iterator[str]:
     """They know topics of every master as it has them, and none that was deleted."""
     for machine in world.machines.values():
