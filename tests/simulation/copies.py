@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from aiorocketmq.broker.assembly.broker import Broker
+from aiorocketmq.remoting.protocol.message.properties import PropertyName
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
-from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.protocol.record.decode import MessageExt, read_messages
 from aiorocketmq.store.message_store import MessageStore
 
+from .journal import LIGHT
 from .machine import Machine
 from .reads import Place, messages, reads_differ, said, stored
 from .world import World
@@ -94,6 +96,33 @@ def dead_letters(world: World, group: str) -> set[bytes]:
     stores = [each.broker.store for each in world.masters().values() if each.broker is not None]
     topic = TopicName.DLQ_PREFIX + group
     return {body for store in stores for body in stored(store, "", [topic]).values()}
+
+
+def light(store: MessageStore, name: str) -> dict[int, bytes]:
+    """By number, what a light queue has."""
+    found: dict[int, bytes] = {}
+    for number in range(store.min_offset(name, 0), store.max_offset(name, 0)):
+        result = store.get(name, 0, number)
+        for message in read_messages(bytes(result.body), "")[0][:1]:
+            names, numbers = (
+                message.properties.get(each, "").split(",")
+                for each in (
+                    PropertyName.INNER_MULTI_DISPATCH,
+                    PropertyName.INNER_MULTI_QUEUE_OFFSET,
+                )
+            )
+            if (name, str(number)) in zip(names, numbers, strict=False):
+                found[number] = message.body
+    return found
+
+
+def lights_differ(world: World, master: Machine) -> Iterator[str]:
+    assert master.broker is not None
+    for machine, broker in others_of(world, master):
+        for name in LIGHT if master.broker_name not in world.expired else ():
+            one, other = light(broker.store, name), light(master.broker.store, name)
+            if one != other and not (broker.store.damage.places or machine.begins_later):
+                yield f"{name} is {one} at {machine.name}, {other} at {master.name}"
 
 
 def expired_at_any(world: World, name: str, place: Place) -> bool:

@@ -98,6 +98,8 @@ class Habits(NamedTuple):
     """And somebody wants messages with a tag only."""
     hopeless: bool
     """The handlers that refuse never take some of the messages."""
+    light: bool
+    """Many messages of TOPIC name further queues that they are to be in."""
 
 
 def habits(random: Random) -> Habits:
@@ -124,6 +126,7 @@ def habits(random: Random) -> Habits:
         asked_for=random.choice([False, True]),
         tagged=random.choice([False, True]),
         hopeless=random.choice([False, True]),
+        light=random.choice([False, True]),
     )
 
 

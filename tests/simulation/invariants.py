@@ -31,9 +31,9 @@ from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
-from .copies import dead_letters, expired_at_any, other_logs, reads_of_copies
+from .copies import dead_letters, expired_at_any, light, lights_differ, other_logs, reads_of_copies
 from .habits import Habits
-from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal, has_tag, is_hopeless
+from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal, has_tag, is_hopeless, light_queues, LIGHT
 from .loop import Process
 from .machine import Machine
 from .reads import Place, Stored, said, stored
@@ -78,6 +78,9 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         topics = [each for each in journal.kept() if each in known]
         there |= stored(machine.broker.store, name, topics)
         yield from other_logs(world, machine)
+        if habits.light:
+            yield from lights_differ(world, machine)
+            yield from _in_light_queues(world, machine, there, journal)
         yield from reads_of_copies(world, machine, topics)
     for name in sorted(world.ahead):
         if world.machines[name].broker_name in world.expired:
@@ -243,6 +246,26 @@ def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[s
     for body, state in journal.decided.items():
         if state is TransactionState.ROLLBACK and body in bodies:
             yield f"rolled back, and there: {body!r}"
+
+
+def _in_light_queues(
+    world: World, master: Machine, there: Stored, journal: Journal
+) -> Iterator[str]:
+    """Whatever is in a queue is in those that it names."""
+    assert master.broker is not None
+    name = master.broker_name
+    if name in world.expired or master.broker.store.damage.places:
+        return
+    bodies = Counter(
+        body
+        for place, body in there.items()
+        if place.broker == name and place.topic == TOPIC and body not in journal.lists
+    )
+    for queue in LIGHT:
+        wanted = Counter({b: n for b, n in bodies.items() if queue in light_queues(b)})
+        has = Counter(light(master.broker.store, queue).values())
+        if has != wanted:
+            yield f"{queue} at {name} lacks {dict(wanted - has)}, and has {dict(has - wanted)}"
 
 
 def _stored_once(there: Stored, journal: Journal) -> Iterator[str]:

@@ -22,6 +22,15 @@ def has_tag(body: bytes) -> bool:
     return int(body.rstrip(b".")) % 3 == 0
 
 
+LIGHT = ("%LMQ%1", "%LMQ%2", "%LMQ%3")
+
+
+def light_queues(body: bytes) -> tuple[str, ...]:
+    """Those that a message of TOPIC names, in a world in which they do."""
+    number = int(body.rstrip(b"."))
+    return tuple(name for at, name in enumerate(LIGHT) if number >> at & 1)
+
+
 def is_hopeless(body: bytes) -> bool:
     """Handlers that never take some messages never take this one."""
     return int(body.rstrip(b".")) % 7 == 0

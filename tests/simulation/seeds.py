@@ -133,6 +133,8 @@ async def _story(
 ) -> None:
     often = habits(world.random)
     world.settings = settings(world.random)
+    if often.light:
+        world.settings.setdefault("store", {}).update(enable_multi_dispatch=True, enable_lmq=True)
     world.note(f"{shape}, {flush.name}; {often}")
     world.note(f"{world.settings}")
     world.network.usually_s, world.loop.usually_s = often.latency_s, often.thread_s

@@ -21,6 +21,7 @@ from aiorocketmq import (
 )
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol.message.properties import PropertyName
 
 from .administering import Administrator, one_of
 from .habits import Habits
@@ -36,6 +37,7 @@ from .journal import (
     Shared,
     has_tag,
     is_hopeless,
+    light_queues,
 )
 from .world import NAMESRV, World
 
@@ -120,7 +122,7 @@ class Clients:
             match kind:
                 case "list":
                     bodies = [self._body(TOPIC) for _ in range(random.randint(2, 6))]
-                    await self._send(producer, [_message(body) for body in bodies])
+                    await self._send(producer, [_plain(body) for body in bodies])
                 case "keyed":
                     key = str(random.randrange(KEYS))
                     message = Message(KEYED, self._body(KEYED), keys=[key])
@@ -128,7 +130,7 @@ class Clients:
                 case "delayed":
                     body = self._body(TOPIC)
                     level = random.randint(1, 3)
-                    message = _message(body, delay_level=level)
+                    message = self._message(body, delay_level=level)
                     self.journal.due[body] = self.world.loop.now + DELAYS_S[level - 1]
                     sends = transactions if self._is_idempotent else producer
                     if _is_safe(await sends.send(message, timeout=SEND_S)):
@@ -136,7 +138,7 @@ class Clients:
                 case "transaction":
                     await self._transact(transactions)
                 case _:
-                    await self._send(producer, [_message(self._body(TOPIC))])
+                    await self._send(producer, [self._message(self._body(TOPIC))])
         except RocketMQError:
             pass  # it may be stored or not
 
@@ -177,7 +179,7 @@ class Clients:
                 self.journal.promised[body] = TOPIC
             return said
 
-        message = _message(body)
+        message = self._message(body)
         await transactions.send_in_transaction(message, execute, timeout=SEND_S)
 
     async def _check(self, message: MessageExt) -> TransactionState:
@@ -288,6 +290,12 @@ class Clients:
             for each in messages
         ]  # fmt: skip
 
+    def _message(self, body: bytes, **how: Any) -> Message:
+        names = light_queues(body) if self.habits.light else ()
+        properties = {PropertyName.INNER_MULTI_DISPATCH: ",".join(names)} if names else {}
+        tags = TAG if has_tag(body) else None
+        return Message(TOPIC, body, tags=tags, properties=properties, **how)
+
     @contextmanager
     def _in_hand(self, name: str, message: MessageExt) -> Iterator[None]:
         """Notes whom it belongs to meanwhile, and who else has another one of its queue."""
@@ -321,8 +329,9 @@ class Clients:
             raise
 
 
-def _message(body: bytes, **how: Any) -> Message:
-    return Message(TOPIC, body, tags=TAG if has_tag(body) else None, **how)
+def _plain(body: bytes) -> Message:
+    """One of a list: whatever that names counts for nothing, as in the original."""
+    return Message(TOPIC, body, tags=TAG if has_tag(body) else None)
 
 
 def _is_safe(result: SendResult) -> bool:
