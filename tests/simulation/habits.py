@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 FAULTS = {
     "kill": 4,
-    "power": 4,
+    "power": 8,
     "step": 8,
     "twice": 3,
     "all": 2,

@@ -33,7 +33,17 @@ from aiorocketmq.store.message_store import MessageStore
 
 from .copies import dead_letters, expired_at_any, light, lights_differ, other_logs, reads_of_copies
 from .habits import Habits
-from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal, has_tag, is_hopeless, light_queues, LIGHT
+from .journal import (
+    CONSUMED_TOO,
+    KEYED,
+    LIGHT,
+    TOPIC,
+    Delivered,
+    Journal,
+    has_tag,
+    is_hopeless,
+    light_queues,
+)
 from .loop import Process
 from .machine import Machine
 from .reads import Place, Stored, said, stored

@@ -95,7 +95,7 @@ class World:
         self.when_opened: list[Callable[[Machine, Broker], None]] = []
         """Told of each broker that has what its files have, and nothing else yet."""
         self.expired: set[str] = set()
-        """Broker names of which a machine has deleted files of its log after its disk was scarce."""
+        """Broker names of which a machine has deleted files of its log, scarce as its disk was."""
         self.forgotten: dict[str, list[float]] = {}
         """Of each broker name, when the power of an ASYNC_FLUSH broker failed: it may have lost
         what it had acknowledged shortly before, and given its numbers again."""

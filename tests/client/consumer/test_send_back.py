@@ -12,6 +12,7 @@ from aiorocketmq.client.consumer.send_back import SendBack
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 
 from ..messages import stored
 from ..scripted_broker import ScriptedBroker
@@ -52,5 +53,23 @@ def test_what_neither_its_broker_nor_another_one_takes_is_refused_as_usual() -> 
         broker.answers[BACK] = lambda _: Reply(ResponseCode.SYSTEM_BUSY, remark="not now")
         with pytest.raises(BrokerError, match="not now"):
             await SendBack(instance, "g", 3)(stored(4, properties=FULL), 0)
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("before", "last"), [(0, False), (1, True)])
+def test_as_a_new_message_it_has_as_many_attempts(before: int, last: bool) -> None:
+    """A broker makes a dead letter of what was tried as often as it may be, and counts this one
+    already (SendMessageProcessor.handleRetryAndDLQ)."""
+
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        broker.answers[BACK] = lambda _: Reply(ResponseCode.SYSTEM_BUSY, remark="not now")
+        stored_there = SendMessageResponse(msg_id="AA", queue_id=0, queue_offset=17)
+        broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(header=stored_there)
+        message = stored(4)
+        message.reconsume_times = before
+        await SendBack(instance, "g", 1)(message, 0)
+        (sent,) = broker.requests(RequestCode.SEND_MESSAGE_V2)
+        assert (sent.reconsume_times >= sent.max_reconsume_times) is last
 
     play(scene)
