@@ -142,9 +142,7 @@ class BrokerProcessor:
 
     def query_data_version(self, request: BrokerRequest, body: Body, _ctx: Context) -> Reply:
         sent = decode_request_body(DataVersion, body)
-        changed, known = self._routes.query_data_version(
-            request.broker_addr, sent, steady_ms(self._clock)
-        )
+        changed, known = self._routes.query_data_version(request, sent, steady_ms(self._clock))
         return Reply(
             header=QueryDataVersionResponse(changed=changed),
             body=b"" if known is None else encode_body(known),
@@ -186,6 +184,13 @@ def _still_there(ctx: Context) -> None:
 
 
 def _log_registered(request: RegisterBrokerRequest, done: Registered) -> None:
+    if done.instead_of is not None:
+        log.warning(
+            "broker removed, another one has its address broker=%s addr=%s other=%s",
+            done.instead_of,
+            request.broker_addr,
+            request.broker_name,
+        )
     if done.is_new:
         log.info(
             "broker registered cluster=%s broker=%s id=%d addr=%s topics=%d",

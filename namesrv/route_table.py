@@ -8,14 +8,14 @@ Six tables::
                                                                       gone, until ``tidy_up``)
     brokers         broker name   -> cluster, broker id -> address   (id 0 is the master)
     clusters        cluster       -> broker names
-    live            address       -> last update, DataVersion, connections that registered it, HA
-                                     address
+    live            address       -> broker name, last update, DataVersion, connections that
+                                     registered it, HA address
     filter servers  address       -> addresses
 
 Invariants: ``queues`` and ``brokers`` have the same broker names, those in ``clusters`` are among
-them; every broker has an address; whoever has a topic is one of its holders; no cluster is without
-a broker name. A broker that goes takes nothing but its entry in ``queues`` along at once, whatever
-number of topics it had.
+them; every broker has an address, and is the one that is live there; whoever has a topic is one of
+its holders; no cluster is without a broker name. A broker that goes takes nothing but its entry in
+``queues`` along at once, whatever number of topics it had.
 
 Brokers that went without a word are remembered beside them (``lost_brokers.py``).
 
@@ -31,6 +31,9 @@ behind that nothing ever removes:
   original: the first it finds);
 * a broker that leaves takes its own address along (the original: whoever has the broker id that it
   names, which may be the master of today);
+* an address is one broker's: when another broker name registers at it, the one before is gone
+  without a word (the original: both are there until the connection ends, and the one before stays
+  when the other one leaves);
 * a broker name that goes, goes from all clusters (the original: from the cluster named in the
   request);
 * a connection that never registered anything removes nothing (the original looks for a broker whose
@@ -93,22 +96,28 @@ class BrokerGoneError(Exception):
 class LiveBroker:
     """A broker process that registered and has not been missed since."""
 
-    __slots__ = ("connections", "data_version", "ha_server_addr", "last_update_ms", "master_of")
+    __slots__ = (
+        "broker_name",
+        "connections",
+        "data_version",
+        "ha_server_addr",
+        "is_master",
+        "last_update_ms",
+    )
 
     def __init__(
         self,
+        broker: RegisterBrokerRequest,
         last_update_ms: int,
         data_version: DataVersion,
         connections: tuple[object, ...],
-        ha_server_addr: str,
-        master_of: str | None,
     ) -> None:
+        self.broker_name: str = broker.broker_name
+        self.is_master: bool = broker.broker_id == MASTER_ID
+        self.ha_server_addr: str = broker.ha_server_addr
         self.last_update_ms: int = last_update_ms
         self.data_version: DataVersion = data_version
         self.connections: tuple[object, ...] = connections
-        self.ha_server_addr: str = ha_server_addr
-        self.master_of: str | None = master_of
-        """The broker name, if the last that it said was that it is its master."""
 
 
 class Registered(NamedTuple):
@@ -125,6 +134,8 @@ class Registered(NamedTuple):
     """Where another broker of this name and id is, with which this one takes turns."""
     forgotten: tuple[str, ...] = ()
     """Topics that this broker does not have any more."""
+    instead_of: str | None = None
+    """The broker name that was live at this address before."""
 
 
 class Removed(NamedTuple):
@@ -201,7 +212,7 @@ class RouteTable:
         configs: Mapping[str, TopicConfig] = {}
         if is_master and (
             self._is_new(broker)
-            or self.is_changed(broker.broker_addr, data_version)
+            or self.is_changed(broker, data_version)
             or self._may_forget(broker, data_version)
         ):
             configs = yield from topics()
@@ -209,19 +220,19 @@ class RouteTable:
         still_there()  # others had their turn; they have none before it can be removed
         is_new = self._is_new(broker)
         changed = (
-            configs if is_new or self.is_changed(broker.broker_addr, data_version) else {}
+            configs if is_new or self.is_changed(broker, data_version) else {}
         )  # else they stay as they are: permissions may have been wiped
         may_forget = bool(configs) and self._may_forget(broker, data_version)
         if is_master:  # a slave brings no topics
             self.lost.forget(name)
+        instead_of = self._take_over(broker)
         self._clusters.setdefault(broker.cluster_name, {})[name] = None
         rival = self._place(broker)
         live = LiveBroker(
+            broker,
             now_ms,
             NOT_YET if changed else data_version,
             self._connections_of(broker.broker_addr, connection),
-            broker.ha_server_addr,
-            name if is_master else None,
         )
         self._live[broker.broker_addr] = live
         if changed:
@@ -233,36 +244,41 @@ class RouteTable:
             forgotten = yield from self._forget_all_but(broker, live, configs)
             self._whole_tables.told(name, data_version, whole=True)
         self._set_filter_servers(broker.broker_addr, filter_servers)
-        registered = self._registered(broker, is_new, len(changed))
-        return registered._replace(rival=rival, forgotten=tuple(forgotten))
+        return self._registered(broker, is_new, len(changed))._replace(
+            rival=rival, forgotten=tuple(forgotten), instead_of=instead_of
+        )
 
     def unregister(self, broker: BrokerRequest) -> bool:
         """Forget a broker (104). Its entry goes by its address: the id that it names may be another
         one's by now, or not be its own yet. False: it was not live."""
-        was_live = self._live.pop(broker.broker_addr, None) is not None
-        self._rivals.gone({broker.broker_addr})
-        self._filter_servers.pop(broker.broker_addr, None)
-        known = self._brokers.get(broker.broker_name)
-        if known is not None:
-            _take_out(known.broker_addrs, broker.broker_addr)
-            self._drop([known])
+        was_live = self._live_of(broker) is not None
+        if was_live:
+            del self._live[broker.broker_addr]
+            self._rivals.gone({broker.broker_addr})
+            self._filter_servers.pop(broker.broker_addr, None)
+            known = self._brokers.get(broker.broker_name)
+            if known is not None:
+                _take_out(known.broker_addrs, broker.broker_addr)
+                self._drop([known])
         if broker.broker_name not in self._brokers:
             self.lost.forget(broker.broker_name)
         self._encoded.clear()
         return was_live
 
-    def is_changed(self, broker_addr: str, data_version: DataVersion) -> bool:
+    def is_changed(
+        self, broker: BrokerRequest | RegisterBrokerRequest, data_version: DataVersion
+    ) -> bool:
         """Whether a broker's topics differ from what is known here, or nothing is known of it."""
-        live = self._live.get(broker_addr)
+        live = self._live_of(broker)
         return live is None or live.data_version != data_version
 
     def query_data_version(
-        self, broker_addr: str, data_version: DataVersion, now_ms: int
+        self, broker: BrokerRequest, data_version: DataVersion, now_ms: int
     ) -> tuple[bool, DataVersion | None]:
         """Request 322: whether it changed, and the version known here. An unchanged one counts as a
         sign of life."""
-        changed = self.is_changed(broker_addr, data_version)
-        live = self._live.get(broker_addr)
+        changed = self.is_changed(broker, data_version)
+        live = self._live_of(broker)
         if live is None:
             return True, None
         if not changed:
@@ -416,6 +432,11 @@ class RouteTable:
         found = (self._queues.get(name, _NONE).get(topic) for name in self._holders.get(topic, ()))
         return [queue for queue in found if queue is not None]
 
+    def _live_of(self, broker: BrokerRequest | RegisterBrokerRequest) -> LiveBroker | None:
+        """Unless it is another broker name that is live at the address."""
+        live = self._live.get(broker.broker_addr)
+        return live if live is not None and live.broker_name == broker.broker_name else None
+
     def _connections_of(self, broker_addr: str, connection: object) -> tuple[object, ...]:
         """Those that registered it, this one last."""
         live = self._live.get(broker_addr)
@@ -438,7 +459,7 @@ class RouteTable:
             yield from self._check_topics(broker.broker_name, topics)
             self._check_broker(broker, filter_servers)
         except RouteTableFullError:
-            if (before := self._live.get(broker.broker_addr)) is not None:
+            if (before := self._live_of(broker)) is not None:
                 before.last_update_ms = now_ms
             raise
 
@@ -485,7 +506,7 @@ class RouteTable:
                 f"{broker.broker_name} has {len(filter_servers)} filter servers, the limit is "
                 f"{MAX_FILTER_SERVERS}"
             )
-        is_known = broker.broker_addr in self._live and broker.broker_name in self._clusters.get(
+        is_known = self._live_of(broker) is not None and broker.broker_name in self._clusters.get(
             broker.cluster_name, ()
         )
         if (self._is_new(broker) or not is_known) and self._is_full():
@@ -540,7 +561,7 @@ class RouteTable:
             bool(broker.whole_table)
             and self._whole_tables.has_news(broker.broker_name, data_version)
             and not any(
-                live.master_of == broker.broker_name
+                live.is_master and live.broker_name == broker.broker_name
                 for address, live in self._live.items()
                 if address != broker.broker_addr
             )
@@ -553,6 +574,15 @@ class RouteTable:
             sum(map(len, self._clusters.values())),
         )
         return max(ids, members, len(self._live)) >= MAX_BROKERS
+
+    def _take_over(self, broker: RegisterBrokerRequest) -> str | None:
+        """The address is this broker's from now on: another one that is live there, whose process
+        cannot be there any more, is gone without a word. Its name."""
+        before = self._live.get(broker.broker_addr)
+        if before is None or before.broker_name == broker.broker_name:
+            return None
+        self._remove([broker.broker_addr])
+        return before.broker_name
 
     def _place(self, broker: RegisterBrokerRequest) -> str | None:
         """Enter the address; another id that had it before (a slave that became master) loses it.

@@ -64,7 +64,7 @@ def test_a_broker_that_is_refused_stays_with_what_it_had() -> None:
         register(table, *numbered(0, 51), version=2, now_ms=BROKER_EXPIRED_MS)
     assert table.expire(2 * BROKER_EXPIRED_MS) == []
     assert len(at_once(table.topics())) == 50
-    assert table.is_changed(A, DataVersion(counter=2))
+    assert table.is_changed(broker(), DataVersion(counter=2))
     assert len(table.expire(2 * BROKER_EXPIRED_MS + 1)) == 1
 
 

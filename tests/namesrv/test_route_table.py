@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from aiorocketmq.client.cluster.lost_brokers import LOST_BROKERS
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, Registered, RouteTable
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.route import QueueData, TopicRouteData
@@ -262,6 +263,33 @@ def test_a_connection_takes_all_its_brokers_along_and_all_names_of_an_address() 
     assert table.cluster_info().broker_addr_table == {}
 
 
+def test_a_broker_whose_address_is_anothers_is_gone() -> None:
+    """It lost power, say, and its connection hangs: what is written to its queues would be written
+    into those of the other one."""
+    table = RouteTable()
+    register(table, topic("T"), name="old", connection="hangs", filters=["f"])
+    done = register(table, topic("T"), name="new", connection="new", now_ms=1000)
+    assert [q.broker_name for q in route(table, "T").queue_datas] == ["new"]
+    assert (done.is_new, done.instead_of) == (True, "old")
+    assert table.lost.table(LOST_BROKERS) == {"old": "0"}
+    assert not table.unregister(broker(name="old")), "late, and no word about the other one"
+    assert route(table, "T").filter_server_table == {}
+    assert table.disconnect("hangs") == []
+    assert table.unregister(broker(name="new"))
+    assert table.cluster_info().broker_addr_table == {}
+    assert table.cluster_info().cluster_addr_table == {}
+
+
+def test_a_broker_that_takes_an_address_over_tells_its_topics_whatever_its_version_is() -> None:
+    """A renamed broker has the version that it had."""
+    table = RouteTable()
+    register(table, addr=B, name="new")
+    register(table, topic("T"), name="old")
+    assert table.query_data_version(broker(name="new"), DataVersion(counter=1), 0) == (True, None)
+    assert register(table, topic("T"), name="new").topics_taken == 1
+    assert [q.broker_name for q in route(table, "T").queue_datas] == ["new"]
+
+
 def test_a_broker_expires_after_120_seconds_of_silence() -> None:
     table = RouteTable()
     register(table, topic("T"), now_ms=1000, connection="it")
@@ -273,13 +301,13 @@ def test_a_broker_expires_after_120_seconds_of_silence() -> None:
 
 def test_an_unchanged_data_version_is_a_sign_of_life_but_no_claim() -> None:
     table = RouteTable()
-    assert table.query_data_version(A, DataVersion(counter=1), 0) == (True, None)
+    assert table.query_data_version(broker(), DataVersion(counter=1), 0) == (True, None)
     register(table, topic("T"), connection="owner")
-    assert table.query_data_version(A, DataVersion(counter=1), 100_000) == (
+    assert table.query_data_version(broker(), DataVersion(counter=1), 100_000) == (
         False,
         DataVersion(counter=1),
     )
-    assert table.query_data_version(A, DataVersion(counter=2), 200_000) == (
+    assert table.query_data_version(broker(), DataVersion(counter=2), 200_000) == (
         True,
         DataVersion(counter=1),
     )
@@ -396,6 +424,8 @@ class RouteTableMachine(RuleBasedStateMachine):
     ) -> None:
         name, broker_id, addr = who.broker_name, who.broker_id, who.broker_addr
         is_new = (name, broker_id) not in self.address
+        if addr in self.live and self.live[addr][3] != name:
+            self._remove({addr})
         is_changed = addr not in self.live or self.live[addr][1] != version
         self.members.add((who.cluster_name, name))
         self.first_cluster.setdefault(name, who.cluster_name)
@@ -411,7 +441,7 @@ class RouteTableMachine(RuleBasedStateMachine):
                     topic_sys_flag=config.topic_sys_flag,
                 )
         before = self.live[addr][2] if addr in self.live else set()
-        self.live[addr] = [self.now, version, before | {connection}]
+        self.live[addr] = [self.now, version, before | {connection}, name]
         if filters is not None:
             self.filters[addr] = filters
         master = self.address.get((name, 0))
@@ -433,15 +463,11 @@ class RouteTableMachine(RuleBasedStateMachine):
 
     @rule(who=BROKERS)
     def unregister(self, who: BrokerRequest) -> None:
-        self.live.pop(who.broker_addr, None)
-        self.filters.pop(who.broker_addr, None)
-        self.address = {
-            key: addr
-            for key, addr in self.address.items()
-            if (key[0], addr) != (who.broker_name, who.broker_addr)
-        }
-        self._sweep()
-        self.table.unregister(who)
+        live = self.live.get(who.broker_addr)
+        is_live = live is not None and live[3] == who.broker_name
+        if is_live:
+            self._remove({who.broker_addr})
+        assert self.table.unregister(who) == is_live
 
     @rule(connection=st.sampled_from(CONNECTIONS))
     def disconnect(self, connection: str) -> None:
@@ -458,15 +484,16 @@ class RouteTableMachine(RuleBasedStateMachine):
         self._remove(gone)
         assert {removed.address for removed in self.table.expire(self.now)} == gone
 
-    @rule(addr=st.sampled_from(ADDRESSES), version=st.integers(0, 2))
-    def query(self, addr: str, version: int) -> None:
-        live = self.live.get(addr)
+    @rule(who=BROKERS, version=st.integers(0, 2))
+    def query(self, who: BrokerRequest, version: int) -> None:
+        live = self.live.get(who.broker_addr)
+        if live is not None and live[3] != who.broker_name:
+            live = None
         changed = live is None or live[1] != version
         if live is not None and not changed:
             live[0] = self.now
         assert (
-            self.table.query_data_version(addr, DataVersion(counter=version), self.now)[0]
-            == changed
+            self.table.query_data_version(who, DataVersion(counter=version), self.now)[0] == changed
         )
 
     @rule(name=st.sampled_from(NAMES), add=st.booleans())

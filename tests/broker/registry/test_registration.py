@@ -130,7 +130,7 @@ def test_a_name_server_puts_parts_together_whatever_it_knew(
         route = routes.route(name)
         assert route is not None
         assert [queue.perm for queue in route.queue_datas] == [len(name)]
-    assert not routes.is_changed(WHO.broker_addr, table_of(names).data_version)
+    assert not routes.is_changed(WHO.request(), table_of(names).data_version)
 
 
 @pytest.mark.parametrize(("whole", "said"), [(True, "true"), (False, None)])
