@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,14 +46,25 @@ class AclFileError(RocketMQError):
 def read_acl_file(path: Path) -> AclFile:
     """Raises ``AclError`` for a file that cannot be read, or is no YAML mapping. The error quotes
     no line of it."""
+    try:
+        _check_size(path, path.stat().st_size)
+        text = path.read_bytes()
+    except OSError as error:
+        raise AclError(f"{path}: cannot be read: {error.strerror}") from error
+    return _parsed(path, text)
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise AclError(f"{path}: over {MAX_FILE_BYTES} bytes")
+
+
+def _parsed(path: Path, text: bytes) -> AclFile:
+    """Raises ``AclError``."""
     from .yaml import YamlError, parse_yaml
 
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise AclError(f"{path}: over {MAX_FILE_BYTES} bytes")
-        content = parse_yaml(path.read_bytes())
-    except OSError as error:
-        raise AclError(f"{path}: cannot be read: {error.strerror}") from error
+        content = parse_yaml(text)
     except YamlError as error:
         raise AclError(f"{path}: {error}") from None
     if content is None:
@@ -141,11 +153,8 @@ class AclFiles:
         """Raises OSError."""
         seen: Seen = {}
         for path in _files(self._folder, self.default):
-            try:
-                stat = path.stat()
-            except FileNotFoundError:
-                continue  # gone meanwhile
-            seen[path] = (stat.st_mtime_ns, stat.st_size)
+            with suppress(FileNotFoundError):  # gone meanwhile
+                seen[path] = _stamp(path)
         return seen
 
     def _load(self, seen: Seen) -> AccessTable:
@@ -251,31 +260,38 @@ class AclFiles:
             )
 
     async def _change(self, path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-        table, seen = await asyncio.to_thread(self._changed, path, change)
-        self._take(table, seen)
+        self.table, self._seen = await asyncio.to_thread(self._changed, path, change)
 
     def _changed(
         self, path: Path, change: Callable[[dict[str, Any]], None]
     ) -> tuple[AccessTable, Seen]:
-        """The file is read anew, so that what somebody wrote by hand meanwhile stays."""
+        """The file is read anew, so that what somebody wrote by hand meanwhile stays. The others
+        count as they are in use, whatever lies there now: an account can be revoked while another
+        file cannot be used. ``refresh`` looks at them."""
         from .yaml import format_yaml
 
         file = read_acl_file(path)
         change(file.content)
         version = file.version.next(self._clock.time_ms())
         file.content["dataVersion"] = [{"counter": version.counter, "timestamp": version.timestamp}]
-        others = [
-            AclFile(str(each), {}) if each == path else read_acl_file(each) for each in self._seen
-        ]
-        AccessTable(
-            [file if each.path == file.path else each for each in others]
-        )  # before it is written
         for each in file.content.get("accounts") or ():
             if "admin" in each:
                 each["admin"] = str(each["admin"]).lower() == "true"
-        replace_file(path, format_yaml(file.content))
-        seen = self._look()
-        return self._load(seen), seen
+        text = format_yaml(file.content)
+        data = text.encode()
+        _check_size(path, len(data))
+        written = _parsed(path, data)  # as it will be read
+        table = AccessTable(
+            [written if each.path == written.path else each for each in self.table.files]
+        )
+        replace_file(path, text)
+        return table, {**self._seen, path: _stamp(path)}
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Raises OSError."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:

@@ -320,3 +320,25 @@ def test_an_account_that_is_deleted_is_in_no_file_any_more(tmp_path: Path) -> No
         assert not await files.delete_account("producer")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("when", ["new", "known"])
+def test_an_account_is_revoked_while_another_file_cannot_be_used(tmp_path: Path, when: str) -> None:
+    async def run() -> None:
+        team = home(tmp_path) / "conf" / "acl" / "team.yml"
+        team.parent.mkdir()
+        if when == "known":
+            team.write_text("accounts: [{accessKey: another, secretKey: my-secret}]")
+        files = files_of(tmp_path)
+        team.write_text("accounts: [")
+        assert not await files.refresh()
+        assert await files.delete_account("producer")
+        assert "producer" not in files.table.accounts
+        assert "producer" not in files.default.read_text()
+        assert ("another" in files.table.accounts) == (when == "known")
+        team.write_text("accounts: [{accessKey: somebody, secretKey: my-secret}]")
+        assert await files.refresh()
+        assert "somebody" in files.table.accounts
+        assert "producer" not in files.table.accounts
+
+    asyncio.run(run())
