@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import socket
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,8 @@ from typing import Final
 from ..client.errors import ConfigError
 from ..daemon.launch import LaunchError, Settings, SettingsError
 from ..remoting.errors import ConnectError
-from ..remoting.transport.address import is_host, split_address
+from ..remoting.transport.accepting import check_bindable
+from ..remoting.transport.address import split_address
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..store.disk.system_disk import PosixDisk
 from ..store.files import log_files
@@ -182,15 +182,15 @@ def _check_system(
         client_context(tls)
     host = settings[BrokerServerConfig].bind_address
     if host != before[BrokerServerConfig].bind_address:
-        _check_bindable("bindAddress", host, 0)
+        check_bindable("bindAddress", host, 0)
     config, old_config = settings[BrokerConfig], before[BrokerConfig]
     if config.prometheus_port and config.prometheus_address != old_config.prometheus_address:
-        _check_bindable("prometheusAddress", config.prometheus_address, 0)
+        check_bindable("prometheusAddress", config.prometheus_address, 0)
     if config.acl_enable and not old_config.acl_enable:
         check_acl(config)
     for name, port in _ports(settings).items():
         if port not in held:
-            _check_bindable(
+            check_bindable(
                 name,
                 config.prometheus_address if name == "prometheusPort" else host,
                 port,
@@ -198,20 +198,6 @@ def _check_system(
     store, old = settings[MessageStoreConfig], before[MessageStoreConfig]
     if store != old:
         _check_store(store)
-
-
-def _check_bindable(name: str, host: str, port: int) -> None:
-    if host and not is_host(host):
-        raise LaunchError(f"{name}={port or host} cannot be listened on: no address and no name")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise LaunchError(
-                f"{name}={port or host} cannot be listened on: {error.strerror or error}"
-            ) from None
 
 
 def _check_store(store: MessageStoreConfig) -> None:

@@ -138,7 +138,7 @@ class NameServer:
             **KvConfigProcessor(
                 kv_config, SavedFile(config.kv_config_path, kv_config.to_json), routes.lost
             ).table,
-            **ConfigProcessor(config, extra_properties or {}).table,
+            **ConfigProcessor(config, extra_properties or {}, lambda: self.port).table,
         }
         self._services: list[Service] = [
             ExpiryScan(routes, clock),

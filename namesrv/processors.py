@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from ..remoting.clock import Clock, steady_ms
 from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
-from ..remoting.errors import RequestError
+from ..remoting.errors import AddressInUseError, RequestError
 from ..remoting.outages import Outages
 from ..remoting.peer import Peer
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
@@ -46,6 +49,7 @@ from ..remoting.protocol.java_properties import (
 from ..remoting.protocol.wire import NoFields
 from ..remoting.sliced_requests import SlicedRequests
 from ..remoting.slices import Steps
+from ..remoting.transport.accepting import check_bindable
 from ..remoting.transport.flow import Limits
 from .config import HOME, NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
@@ -403,11 +407,15 @@ class ConfigProcessor:
     """The name server's own configuration, read and changed while it runs (class Configuration;
     ``namesrv.md`` §5.10)."""
 
-    def __init__(self, config: NamesrvConfig, extra: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: NamesrvConfig, extra: Mapping[str, str], own_port: Callable[[], int]
+    ) -> None:
         """``extra``: what the file keeps beside ``config``, properties that this does not have
         (shown, but for passwords) and the home, where somebody has set it: the original looks for
-        files of its own there, and not in ours."""
+        files of its own there, and not in ours. ``own_port``: which is listened on."""
         self._config = config
+        self._own_port = own_port
+        self._lock = asyncio.Lock()
         self._extra = dict(extra)
         self._file = SavedFile(config.config_store_path, self._file_text)
 
@@ -432,10 +440,14 @@ class ConfigProcessor:
         )
 
     async def update(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
-        """All changes or none; a value that its property cannot take is answered with code 1 (the
-        original skips it)."""
+        """All changes or none; a value that its property cannot take, or the next start, is
+        answered with code 1 (the original skips the one and takes the other)."""
         if not body:
             return Reply()
+        async with self._lock:
+            return await self._update(body, ctx)
+
+    async def _update(self, body: Body, ctx: Context) -> Reply:
         try:
             changes = parse_properties(bytes(body).decode())
             if any(self._config.is_black_listed(change.name) for change in changes):
@@ -445,13 +457,24 @@ class ConfigProcessor:
             known = record_to_properties(self._config)
             wanted = {each.name: each.value for each in changes if each.name in known}
             parse_properties(format_properties({**known, **self._extra, **wanted}))
-            changed = update_record(self._config, changes)
-        except (PropertyError, UnicodeDecodeError) as error:
+            after = structs.replace(self._config)
+            update_record(after, changes)
+            await self._check_here(after)
+        except (PropertyError, UnicodeDecodeError, AddressInUseError) as error:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        changed = update_record(self._config, changes)
         log.info(
             "configuration changed properties=%s peer=%s", ",".join(changed) or "none", ctx.peer
         )
         return await _saved(self._file)
+
+    async def _check_here(self, after: NamesrvConfig) -> None:
+        """Raises ``AddressInUseError`` for what has changed and cannot be listened on."""
+        host, port = after.bind_address, after.listen_port
+        if host != self._config.bind_address:
+            await asyncio.to_thread(check_bindable, "bindAddress", host, 0)
+        if port not in (self._config.listen_port, self._own_port()):
+            await asyncio.to_thread(check_bindable, "listenPort", host, port)
 
     def _file_text(self) -> str:
         own = record_to_properties(self._config)

@@ -61,7 +61,7 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
         brokers,
         asked,
         KvConfigProcessor(kv_config, SavedFile(str(tmp_path / "kv.json"), kv_config.to_json)),
-        ConfigProcessor(config, {}),
+        ConfigProcessor(config, {}, lambda: config.listen_port),
     )
     return {code: handler for part in parts for code, handler in part.table.items()}
 

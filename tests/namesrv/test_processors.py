@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -103,13 +104,16 @@ class World:
         self.kv_config = KvConfig()
         self.config = NamesrvConfig(config_store_path=str(self.config_path), **config)
         self.clock = ManualClock()
+        self.own_port = self.config.listen_port
         self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits(), self.clock)
         self.route = RouteProcessor(self.routes, self.kv_config, self.config)
         self.kv = KvConfigProcessor(
             self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json), self.routes.lost
         )
         self.settings = ConfigProcessor(
-            self.config, {"tls.server.keyPassword": "secret", "mine": "1"}
+            self.config,
+            {"tls.server.keyPassword": "secret", "mine": "1"},
+            lambda: self.own_port,
         )
 
     def ask_route(
@@ -486,6 +490,34 @@ def test_a_bad_change_is_refused_as_a_whole(world: World, text: str) -> None:
     assert text.partition("=")[0] in reply.remark
     assert world.config.product_env_name == "center"
     assert not world.config_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("bindAddress=nonsense!", "bindAddress=nonsense! cannot be listened on"),
+        ("bindAddress=a..b", "bindAddress=a..b cannot be listened on: no address and no name"),
+        ("bindAddress=192.0.2.1", "bindAddress=192.0.2.1 cannot be listened on"),
+        ("listenPort={taken}", "listenPort={taken} cannot be listened on: Address already in use"),
+    ],
+)
+def test_what_the_next_start_could_not_listen_on_is_refused(
+    world: World, text: str, reason: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        reply = world.change(f"orderMessageEnable=true\n{text.format(taken=taken)}")
+    assert reply.code == 1
+    assert reason.format(taken=taken) in (reply.remark or "")
+    assert not world.config.order_message_enable
+    assert not world.config_path.exists()
+
+
+def test_its_own_port_is_no_obstacle(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        world.own_port = own.getsockname()[1]
+        assert world.change(f"listenPort={world.own_port}\nbindAddress=127.0.0.1") == Reply()
+    assert world.config.listen_port == world.own_port
 
 
 def test_a_registration_that_is_refused_again_and_again_is_told_once(
