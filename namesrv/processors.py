@@ -87,7 +87,7 @@ class BrokerProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.REGISTER_BROKER: self._sliced.handler(self.register),
-            RequestCode.UNREGISTER_BROKER: self.unregister,
+            RequestCode.UNREGISTER_BROKER: self._sliced.handler(self.unregister),
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
         }
 
@@ -134,7 +134,8 @@ class BrokerProcessor:
             remark=remark,
         )
 
-    def unregister(self, request: BrokerRequest, _body: Body, _ctx: Context) -> Reply:
+    def unregister(self, request: BrokerRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
+        """In one slice, and behind the registrations that its peer sent before."""
         self._routes.unregister(request)
         log.info(
             "broker unregistered broker=%s id=%d addr=%s",
@@ -143,6 +144,7 @@ class BrokerProcessor:
             request.broker_addr,
         )
         return Reply()
+        yield
 
     def query_data_version(self, request: BrokerRequest, body: Body, _ctx: Context) -> Reply:
         sent = decode_request_body(DataVersion, body)

@@ -232,7 +232,7 @@ def test_data_version_is_told_when_the_address_is_known(world: World) -> None:
 def test_a_broker_goes_by_unregistering_or_with_its_connection(world: World) -> None:
     request = BrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", broker_id=0)
     at_once(world.brokers.register(registration(), body_of("T"), context()))
-    assert world.brokers.unregister(request, NOTHING, context()) == Reply()
+    assert at_once(world.brokers.unregister(request, NOTHING, context())) == Reply()
     assert at_once(world.routes.topics()) == []
     connection = SimpleNamespace(peer="10.0.0.1:4000", closed=False)
     at_once(world.brokers.register(registration(), body_of("T"), context(connection=connection)))
