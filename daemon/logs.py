@@ -11,12 +11,13 @@ ready","port":9876,...}``.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
 import time
 from typing import Any, Final, NamedTuple
+
+from .printable import printable, printable_json
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LINES_PER_SECOND = 20
@@ -44,13 +45,13 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = _timestamp(record)
-        message = _one_line(_shortened(record.getMessage()))
+        message = printable(_shortened(record.getMessage()))
         if left_out := getattr(record, "left_out", 0):
             message += f" ({left_out} lines like this were left out)"
         line = f"{stamp} {record.levelname:<7} {record.name.removeprefix(_PACKAGE + '.')} {message}"
         if record.exc_info:
             for each in self.formatException(record.exc_info).split("\n"):
-                line += "\n " + _one_line(each)
+                line += "\n " + printable(each)
         return line
 
 
@@ -69,10 +70,7 @@ class JsonFormatter(logging.Formatter):
             entry["left_out"] = left_out
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        line = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=str)
-        if line.isprintable():
-            return line
-        return "".join(c if c.isprintable() else _json_escape(c) for c in line)
+        return printable_json(entry, default=str)
 
 
 def _event_and_fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -157,14 +155,3 @@ def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | N
 
 def _shortened(text: str) -> str:
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... ({len(text)} characters)"
-
-
-def _json_escape(character: str) -> str:
-    """JSON lets all but those below a space stand in a text; a terminal obeys some of them."""
-    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
-
-
-def _one_line(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -120,3 +120,5 @@ def test_whatever_peers_say_there_is_a_report(seen: Seen) -> None:
     text = as_text("v", seen, what_answers(seen), found, Hider((), None))
     assert all(each.what and each.where for each in found)
     assert all(c.isprintable() or c == "\n" for c in text)
+    text = as_json("v", seen, what_answers(seen), found, Hider((), None))
+    assert all(c.isprintable() or c == "\n" for c in text)

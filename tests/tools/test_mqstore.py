@@ -209,6 +209,16 @@ def test_bodies_that_are_no_text_are_base64(mqstore: MqStore, tmp_path: Path) ->
     )
 
 
+def test_what_is_printed_as_json_steers_no_terminal(mqstore: MqStore, tmp_path: Path) -> None:
+    store, said = open_store(tmp_path), "käse \x1b[2J\x7f\x9b\u202e"
+    put_ok(store, body=said.encode(), properties={"TAGS": said})
+    store.close()
+    (line,) = mqstore("cat", tmp_path, "--json").out.splitlines()
+    assert line.isprintable()
+    assert "käse" in line
+    assert (json.loads(line)["body"], json.loads(line)["tags"]) == (said, said)
+
+
 @pytest.mark.parametrize(("command", "expected"), [("cat", "message 5"), ("verify", "clean: ")])
 def test_on_a_terminal(command: str, expected: str, tmp_path: Path) -> None:
     """A table and a progress bar; the bar is gone at the end."""

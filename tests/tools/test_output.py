@@ -1,6 +1,7 @@
 """Tables: the original's bytes into a pipe, fitted on a terminal. No cluster is needed."""
 
 import io
+import json
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -265,3 +266,18 @@ def test_cells_of_a_group() -> None:
         == consumer.connection_cells(None)
         == (0, "OFFLINE", "", "")
     )
+
+
+def test_json_has_nothing_that_a_terminal_obeys() -> None:
+    """Nor what turns the text beside it around; the values are the same."""
+    said = "topic \x1b[2J\x7f\x9b\u202e\U000e0001 ü\n"
+    stream = io.StringIO()
+    out = Output(stream, terminal=True, as_json=True)
+    out.fact("name", said)
+    out.add_row({said: 1})
+    out.close()
+    text = stream.getvalue()
+    assert text.replace("\n", "").isprintable()
+    assert text.count("\n") == 8
+    assert "ü" in text
+    assert json.loads(text) == {"name": said, "rows": [{said: 1}]}

@@ -3,7 +3,6 @@ every line."""
 
 from __future__ import annotations
 
-import json
 import platform
 import textwrap
 from collections import Counter
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ...daemon.printable import printable_json
 from ..mqadmin.shell import one_line
 from .finding import Finding, Level
 from .seen import Seen
@@ -59,7 +59,7 @@ def as_json(
     version: str, seen: Seen, answering: list[str], found: list[Finding], hide: Hider
 ) -> str:
     """One object."""
-    return json.dumps(
+    return printable_json(
         {
             "version": version,
             "platform": _platform(),
@@ -75,7 +75,6 @@ def as_json(
                 for level, where, what, to_do in found
             ],
         },
-        ensure_ascii=False,
         indent=2,
     )
 

@@ -3,17 +3,18 @@ terminal, or JSON."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TextIO
 
+from ...daemon.printable import printable, printable_json
 from ..fitted_table import print_fitted
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+|\d+")
 _FIXED_POINT: Final = re.compile(r"-?\d+\.\d+")
+_KEPT: Final = "\n\t"
 
 
 class Layout(NamedTuple):
@@ -84,7 +85,7 @@ class Output:
         """Exactly this text."""
         if text and not self.as_json:
             self.progress("")
-            self._stream.write(_harmless(text) if self.terminal else text)
+            self._stream.write(printable(text, _KEPT) if self.terminal else text)
             self._at_line_start = text.endswith("\n")
 
     def line(self, text: str = "") -> None:
@@ -133,7 +134,7 @@ class Output:
         standard error."""
         if self.terminal and (text or self._progress_shown):
             self.flush()
-            sys.stderr.write(f"\r\x1b[K{_harmless(text)}")
+            sys.stderr.write(f"\r\x1b[K{printable(text, _KEPT)}")
             sys.stderr.flush()
             self._progress_shown = bool(text)
 
@@ -156,7 +157,7 @@ class Output:
             document = (
                 self._document["rows"] if self._document.keys() == {"rows"} else self._document
             )
-            self._stream.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+            self._stream.write(printable_json(document, indent=2) + "\n")
             self._document = {}
         self.progress("")
         if self.terminal and not self._at_line_start:
@@ -208,7 +209,7 @@ class _FittedTable(Table):
         print_fitted(
             stream,
             [heading.removeprefix("#") for heading in self._headings],
-            [[_harmless(str(cell).strip()) for cell in row] for row in self._rows],
+            [[printable(str(cell).strip(), _KEPT) for cell in row] for row in self._rows],
             rules=self._rules,
         )
 
@@ -219,9 +220,3 @@ def _json_value(cell: object) -> object:
         text = cell.strip()
         return float(text) if _FIXED_POINT.fullmatch(text) else text
     return cell if isinstance(cell, (int, float, bool)) or cell is None else str(cell)
-
-
-def _harmless(text: str) -> str:
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )

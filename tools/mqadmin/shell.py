@@ -16,6 +16,7 @@ from ...client.cluster.server_addresses import parse_addresses
 from ...client.options import ClientOptions
 from ...client.producer.producer import Producer
 from ...client.tls_file import tls_context
+from ...daemon.printable import printable
 from ...remoting.errors import ConnectionLostError, RequestNotSupported, RocketMQError
 from ...remoting.signature import Credentials
 from .output import Output
@@ -125,7 +126,7 @@ class Shell:
 def one_line(problem: str | BaseException) -> str:
     """A text without line breaks and control characters, whatever a peer put into it."""
     words = " ".join(str(problem).split()) or type(problem).__name__
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    return printable(words)
 
 
 def credentials(tell: Callable[[str], None] | None = None) -> Credentials | None:

@@ -12,7 +12,6 @@ from ...daemon import quiet_interrupt  # noqa: F401  (before all others)
 import atexit
 import gc
 import itertools
-import json
 import logging
 import os
 import sys
@@ -24,6 +23,7 @@ from typing import Any, Final
 import click
 
 from ...daemon.launch import LaunchError
+from ...daemon.printable import printable, printable_json
 from ...daemon.version import version_option
 from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.protocol.java_properties import PropertyError
@@ -43,7 +43,6 @@ from .arguments import (
     slots_option,
     store_argument,
 )
-from .findings import printable
 from .mend import mend
 from .rebuild import RebuildSettings, copy_store, rebuild, report_lines
 from .repair import repair, replica_at
@@ -91,7 +90,7 @@ _root.params.append(version_option())
 def info(directory: Path, commit_log: tuple[Path, ...], as_json: bool) -> int:
     """Files, topics and queues with their offsets, checkpoint."""
     found = summary.summary(directory, commit_log)
-    for line in [_json(found)] if as_json else summary.as_text(found):
+    for line in [printable_json(found)] if as_json else summary.as_text(found):
         click.echo(line)
     return EXIT_DAMAGED if found["problems"] else 0
 
@@ -116,7 +115,7 @@ def cat(directory: Path, commit_log: tuple[Path, ...], as_json: bool, **chosen: 
             click.echo(f"the first {_ROWS_ON_TERMINAL}; --limit shows more", err=True)
     else:
         for message in messages:
-            click.echo(_json(selection.described(message)))
+            click.echo(printable_json(selection.described(message)))
     return EXIT_DAMAGED if warnings.count else 0
 
 
@@ -269,14 +268,6 @@ def _warn_of_broker(directory: Path) -> None:
             "unfinished",
             err=True,
         )
-
-
-def _json(value: Any) -> str:
-    return (
-        json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        .encode("utf-8", "replace")
-        .decode()
-    )
 
 
 def _print_table(messages: Iterator[MessageExt]) -> None:

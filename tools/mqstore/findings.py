@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Finding", "Findings", "printable", "span"]
+from ...daemon.printable import printable
+
+__all__ = ["Finding", "Findings", "span"]
 
 
 class Finding(NamedTuple):
@@ -59,13 +61,6 @@ class Findings:
     def note(self, path: Path, problem: str) -> None:
         """Something unusual that harms nobody."""
         self._tell(printable(f"note: {self.relative(path)}: {problem}"))
-
-
-def printable(text: str) -> str:
-    """Without line breaks and control characters, whatever a damaged file put into it."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text
-    )
 
 
 def span(first: int, last: int) -> str:

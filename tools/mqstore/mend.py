@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ...daemon.printable import printable
 from ...store.disk.lock_file import AbortFile, LockFile
 from ...store.disk.mapped_file import MappedFile
 from ...store.disk.system_disk import PosixDisk
@@ -21,7 +22,6 @@ from ...store.log.log_reader import FileSequence
 from ...store.model.errors import StoreFileError
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from .entry_check import ELSEWHERE, refuse_member
-from .findings import printable
 
 __all__ = ["mend"]
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...daemon.printable import printable
 from ...remoting.outages import Outages
 from ...remoting.system_clock import SystemClock
 from ...store.disk.holes import data_ranges
@@ -38,7 +39,6 @@ from ...store.queues.consume_queues import ConsumeQueues
 from ...store.queues.queue_ends import QueueEnds
 from ...store.recovery.queue_rebuild import QueueRebuild, keep_numbers
 from .entry_check import refuse_member
-from .findings import printable
 from .index_check import index_paths, read_header
 from .verify import DELAY_LEVELS
 

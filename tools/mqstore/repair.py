@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...broker.config.config import SecretConfig
 from ...daemon.launch import Settings, read_properties_file
+from ...daemon.printable import printable
 from ...remoting.transport.tls import TlsConfig, TlsMode, client_context
 from ...store.disk.lock_file import LockFile
 from ...store.disk.mapped_file import MappedFile
@@ -22,7 +23,6 @@ from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
 from ...store.replica.repair import DamagedThereTooError, bytes_over_files, intact_bytes
 from .entry_check import ELSEWHERE, refuse_member
-from .findings import printable
 
 __all__ = ["Repaired", "StreamFrom", "repair", "replica_at"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...daemon.printable import printable
 from ...remoting.protocol.message.compression import CompressionError
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.inspect import QueueReader, StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader, LogRecord
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
-from .findings import printable
 
 __all__ = ["Selection", "body_of", "described", "select"]
 

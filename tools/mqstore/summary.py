@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...daemon.printable import printable
 from ...store.disk.system_disk import PosixDisk
 from ...store.dledger.state_files import CommitFile, HardStateFile
 from ...store.inspect import QueueReader, StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader, LogRecord
 from ...store.model.errors import StoreFileError
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
-from .findings import printable
 from .index_check import index_paths, read_header
 
 __all__ = ["as_text", "summary"]
