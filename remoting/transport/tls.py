@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from enum import Enum
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ from ..errors import RocketMQError
 from ..protocol.wire import Record
 
 log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HANDSHAKE_BYTE = 0x16
 PATIENCE_S: float = 5.0
@@ -101,9 +103,14 @@ class ServerTls:
         self.context: ssl.SSLContext = _server_context(config, self._paths[0], self._reader)
 
     def refresh(self, now: float) -> None:
-        """Look at the files, which blocks on the disk; load them when they have changed. ``now``:
-        seconds on a monotonic clock."""
-        stamps = self._look()
+        """Look at the files; load them when they have changed. Blocks on the disk, but not for
+        longer than ``PATIENCE_S`` where it does not answer. ``now``: seconds on a monotonic
+        clock."""
+        try:
+            stamps = self._look()
+        except TlsError as error:
+            self.problem = error
+            return
         if stamps == self._stamps:
             self.problem = None
             return
@@ -119,7 +126,9 @@ class ServerTls:
             log.info("certificate reloaded cert=%s", self._paths[0])
 
     def _look(self) -> list[tuple[int, int]]:
-        return [_stamp(path) for path in self._paths]
+        """Raises ``TlsError`` where the file system does not answer."""
+        what = f"the certificates {', '.join(self._paths)}"
+        return self._reader.load(lambda: [_stamp(path) for path in self._paths], what)
 
 
 def server_tls(config: TlsConfig) -> ServerTls | None:
@@ -211,31 +220,32 @@ def _load_trust(context: ssl.SSLContext, reader: _Reader, path: str) -> None:
 
 
 class _Reader:
-    """Loads files in a thread that may be left alone: nobody can interrupt who reads from a FIFO
-    that nobody writes to. Of such threads there is one at a time."""
+    """Looks at files, and loads them, in a thread that may be left alone: nobody can interrupt who
+    reads from a FIFO that nobody writes to, or waits for a file system that hangs. Of such threads
+    there is one at a time."""
 
     def __init__(self) -> None:
-        self._last: Future[None] = Future()
+        self._last: Future[Any] = Future()
         self._last.set_result(None)
 
-    def load(self, load: Callable[[], None], what: str) -> None:
+    def load(self, load: Callable[[], T], what: str) -> T:
         """Raises ``TlsError`` where ``load`` fails, or lasts longer than ``PATIENCE_S``."""
-        result: Future[None] = Future()
+        result: Future[T] = Future()
 
         def run() -> None:
             try:
-                load()
+                found = load()
             except (OSError, ValueError, TlsError) as error:  # SSLError is an OSError
                 result.set_exception(error)
             else:
-                result.set_result(None)
+                result.set_result(found)
 
         try:
             if not self._last.done():
                 raise TimeoutError
             Thread(target=run, name="certificates", daemon=True).start()
             self._last = result
-            result.result(PATIENCE_S)
+            return result.result(PATIENCE_S)
         except TimeoutError:
             raise TlsError(
                 f"cannot use {what}: nothing could be read within {PATIENCE_S:g} s; is it a FIFO, "
