@@ -17,8 +17,9 @@ from typing import Final
 from ..client.errors import ConfigError
 from ..daemon.launch import LaunchError, Settings, SettingsError
 from ..remoting.errors import ConnectError
+from ..remoting.protocol.commands.route import MAX_NAME
 from ..remoting.transport.accepting import check_bindable
-from ..remoting.transport.address import split_address
+from ..remoting.transport.address import is_host, split_address
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..store.disk.system_disk import PosixDisk
 from ..store.files import log_files
@@ -69,15 +70,24 @@ def check(settings: Settings) -> None:
         )
     _check_ports(settings)
     _check_silence(settings[LaterStoreConfig])
-    names = {
-        "brokerName": config.broker_name,
-        "brokerClusterName": config.broker_cluster_name,
-        "storePathRootDir": store.store_path_root_dir,
-    }
+    if not store.store_path_root_dir.strip():
+        raise SettingsError("storePathRootDir must not be empty")
+    _check_names(config)
+    _check_name_servers(config)
+
+
+def _check_names(config: BrokerConfig) -> None:
+    """What a name server refuses keeps the broker unknown for ever."""
+    names = {"brokerName": config.broker_name, "brokerClusterName": config.broker_cluster_name}
     for name, value in names.items():
         if not value.strip():
             raise SettingsError(f"{name} must not be empty")
-    _check_name_servers(config)
+        if len(value) > MAX_NAME:
+            raise SettingsError(
+                f"{name} has {len(value)} characters, a name server takes {MAX_NAME}"
+            )
+    if config.broker_ip2 and not is_host(config.broker_ip2):
+        raise SettingsError(f"brokerIP2={config.broker_ip2[:200]} is no address and no name")
 
 
 def _check_name_servers(config: BrokerConfig) -> None:

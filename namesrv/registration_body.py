@@ -25,10 +25,9 @@ from ..remoting.protocol.bodies.registration import (
 )
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from ..remoting.protocol.codes import V3_0_11
-from ..remoting.protocol.commands.route import RegisterBrokerRequest
+from ..remoting.protocol.commands.route import MAX_NAME, RegisterBrokerRequest
 from ..remoting.protocol.wire import Record
 from ..remoting.slices import Steps, in_one
-from .route_limits import MAX_NAME
 
 PIECE_BYTES = 256 << 10
 """So much JSON is read in one slice: 8,000 topics at most, 4 ms."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from ..remoting.errors import RequestError
 from ..remoting.protocol.codes import ResponseCode
+from ..remoting.protocol.commands.route import MAX_NAME
 
 MOST_TOPICS: Final = 2_000_000
 """Unless somebody wants more. What copies the list of all topics holds the event loop for 20 ms
@@ -17,8 +18,6 @@ MAX_BROKERS: Final = 5000
 """Addresses, names with an id, names in a cluster: so many of each. What is known of all of them is
 one answer (106), which takes 23 ms then."""
 MAX_FILTER_SERVERS: Final = 1000
-MAX_NAME: Final = 512
-"""Characters of anything that is kept. A record has a byte for the length of its topic."""
 
 
 class RouteTableFullError(RequestError):

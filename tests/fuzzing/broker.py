@@ -434,7 +434,7 @@ PARSERS: Final = (
             _REGISTRATION + "MAX_TOPICS",
             "namesrv/registration_body.py: PIECE_BYTES",
             "namesrv/registration_body.py: MOST_BYTES_OF_A_TOPIC",
-            "namesrv/route_limits.py: MAX_NAME",
+            "remoting/protocol/commands/route.py: MAX_NAME",
         ),
         _registration,
         (BodyError, CrcError),

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from aiorocketmq.namesrv import route_table
-from aiorocketmq.namesrv.route_limits import MAX_NAME, RouteTableFullError, usual_topics
+from aiorocketmq.namesrv.route_limits import RouteTableFullError, usual_topics
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, BrokerGoneError, RouteTable
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion
-from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.commands.route import MAX_NAME, RegisterBrokerRequest
 from aiorocketmq.remoting.slices import Steps, at_once, in_one
 
 from .test_route_table import A, B, broker, register, topic

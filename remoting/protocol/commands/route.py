@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..bodies.kv import KVTable
 from ..bodies.lists import TopicList
 from ..bodies.registration import RegisterBrokerBody
@@ -10,6 +12,10 @@ from ..bodies.topic_config import DataVersion
 from ..codes import RequestCode
 from ..wire import NoFields, Record, i32, i64
 from .base import Command
+
+MAX_NAME: Final = 512
+"""Characters of anything that a name server keeps of a broker (ours). A record has a byte for the
+length of its topic."""
 
 
 class RegisterBrokerRequest(Record, frozen=True, kw_only=True):
