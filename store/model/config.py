@@ -11,6 +11,7 @@ import msgspec
 
 from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ...remoting.protocol.wire import Record, i32
+from .errors import StoreConfigError
 
 CQ_UNIT_SIZE: Final = QUEUE_UNIT.size
 PATH_SPLITTER: Final = ","
@@ -172,7 +173,7 @@ class MessageStoreConfig(Record, kw_only=True):
     @property
     def root(self) -> Path:
         """The store directory."""
-        return Path(self.store_path_root_dir).expanduser()
+        return _path(self.store_path_root_dir)
 
     @property
     def commit_log_path(self) -> Path:
@@ -207,4 +208,14 @@ class MessageStoreConfig(Record, kw_only=True):
 
 def _paths(configured: str | None) -> tuple[Path, ...]:
     parts = [part.strip() for part in (configured or "").split(PATH_SPLITTER)]
-    return tuple(Path(part).expanduser() for part in dict.fromkeys(parts) if part)
+    return tuple(_path(part) for part in dict.fromkeys(parts) if part)
+
+
+def _path(configured: str) -> Path:
+    """Raises ``StoreConfigError``."""
+    try:
+        return Path(configured).expanduser()
+    except RuntimeError:
+        raise StoreConfigError(
+            f"{configured}: there is no such user, or it has no home; write the path in full"
+        ) from None

@@ -332,6 +332,7 @@ REFUSED = {
     "storePathRootDir=/dev/null/store": (
         "the store cannot be at /dev/null/store: /dev/null is no folder"
     ),
+    "storePathRootDir=~nobody-here/x": "~nobody-here/x: there is no such user, or it has no home",
     "storePathCommitLog=/dev/null/log": "the store cannot be at /dev/null/log",
     "readOnlyCommitLogStorePaths=/dev/null/log": "the store cannot be at /dev/null/log",
     "storePathCommitLog=/tmp\nreadOnlyCommitLogStorePaths=/tmp": (
