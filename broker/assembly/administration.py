@@ -16,6 +16,7 @@ from ..processors.group import GroupProcessor
 from ..processors.group_offset import GroupOffsetProcessor
 from ..processors.stats import StatsProcessor
 from ..processors.topic import TopicDeletionProcessor, TopicProcessor
+from ..registry.address_server import wants_address_server
 from ..replication.roles import ha_port
 from ..schedule.schedule import Schedule
 from ..start_checks import check, check_here
@@ -141,8 +142,8 @@ class Administration:
         """Who has taken values over takes them over again."""
         self._store.reconfigure()
         self._sends.read_config()
-        if addresses := self._settings.broker.namesrv_addr:
-            self._registry.name_servers.use(addresses)
+        if not wants_address_server(self._settings.broker):
+            self._registry.name_servers.use(self._settings.broker.namesrv_addr)
 
     async def _check_next_start(
         self, settings: Settings, before: Settings, running: Settings

@@ -386,6 +386,25 @@ def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("told_by_others", [False, True])
+def test_a_broker_without_name_servers_leaves_those_that_it_had(
+    tmp_path: Path, told_by_others: bool
+) -> None:
+    """Unless an address server tells them."""
+
+    async def run() -> None:
+        async with sim_broker(
+            tmp_path,
+            namesrv_addr="127.0.0.1:1",
+            fetch_namesrv_addr_by_address_server=told_by_others,
+        ) as world:
+            change = world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"namesrvAddr=")
+            assert (await change).code == 0
+            assert bool(world.broker.registry.name_servers.links) == told_by_others
+
+    asyncio.run(run())
+
+
 def test_accounts_that_can_be_read_are_no_reason_to_refuse(tmp_path: Path) -> None:
     """Nor that there are none: the next start makes their file."""
 
