@@ -30,6 +30,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from ..remoting.errors import BrokerError, RocketMQError, TooManyRequestsError
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
+from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.message.properties import MessageError as _ProtocolMessageError
 from ..remoting.protocol.record.decode import MessageExt
 
@@ -79,14 +80,26 @@ class ExpressionRefused(BrokerError):
     def __init__(
         self, code: int, remark: str | None, address: str, subscription: SubscriptionData
     ) -> None:
-        off = "not support consumer to filter" in (remark or "")
-        do = "; set enablePropertyFilter=true there" if off else ""
+        do = "; set enablePropertyFilter=true there" if _filters_by_tags_only(remark) else ""
         super().__init__(
             code,
             f"{remark}{do}; topic {subscription.topic}, expression {subscription.sub_string!r}",
             address,
         )
         self.subscription = subscription
+
+    @staticmethod
+    def is_said_by(code: int, remark: str | None) -> bool:
+        """Whether an answer to request 46 is about the expression, and would be the same the next
+        time: not that the broker is busy, or lets nobody in."""
+        return code == ResponseCode.SUBSCRIPTION_PARSE_FAILED or (
+            code == ResponseCode.SYSTEM_ERROR and _filters_by_tags_only(remark)
+        )
+
+
+def _filters_by_tags_only(remark: str | None) -> bool:
+    """The code alone does not say it (class ClientManageProcessor)."""
+    return "not support consumer to filter" in (remark or "")
 
 
 class RetryLater(Exception):

@@ -225,7 +225,7 @@ class GroupMember:
     async def _check_expression(self, topic: str) -> None:
         """Ask a broker of the topic, if one is known, whether it can filter by an expression that
         none has seen yet; all of them are told it in the heartbeat. Raises ``ExpressionRefused``,
-        ``RemotingError``."""
+        ``RemotingError``, ``BrokerError`` when it is to be asked again."""
         subscription = self.subscriptions.get(topic)
         if subscription is None or topic not in self._unchecked:
             return
@@ -246,8 +246,10 @@ class GroupMember:
             encode_body(body),
             timeout=self.instance.request_timeout,
         )
-        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
+        if ExpressionRefused.is_said_by(answer.code, answer.remark):
             raise ExpressionRefused(answer.code, answer.remark, replica[0], subscription)
+        if answer.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            answer.check(replica[0])
         self._unchecked.discard(topic)
 
     async def run(self) -> None:

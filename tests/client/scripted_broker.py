@@ -85,6 +85,7 @@ class ScriptedBroker:
         self.answers: dict[RequestCode, Answer] = {
             RequestCode.HEART_BEAT: lambda _: Reply(),
             RequestCode.UNREGISTER_CLIENT: lambda _: Reply(),
+            RequestCode.CHECK_CLIENT_CONFIG: lambda _: Reply(),
             RequestCode.UPDATE_CONSUMER_OFFSET: lambda _: Reply(),
             RequestCode.UNLOCK_BATCH_MQ: lambda _: Reply(),
             RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda _: Reply(int(ResponseCode.TOPIC_NOT_EXIST)),

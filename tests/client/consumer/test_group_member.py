@@ -179,6 +179,41 @@ def test_an_expression_that_cannot_be_checked_keeps_no_other_topic_waiting() -> 
     play(scene)
 
 
+@pytest.mark.parametrize(
+    ("code", "remark", "is_refusal"),
+    [
+        (ResponseCode.SUBSCRIPTION_PARSE_FAILED, "position 4", True),
+        (ResponseCode.SYSTEM_ERROR, "The broker does not support consumer to filter ...", True),
+        (ResponseCode.SYSTEM_ERROR, "an error of its own", False),
+        (ResponseCode.SYSTEM_BUSY, "overloaded", False),
+        (ResponseCode.NO_PERMISSION, "the account is about to get it", False),
+        (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "an old one", None),
+    ],
+)
+def test_only_a_refusal_of_the_expression_gives_a_subscription_up(
+    code: ResponseCode, remark: str, is_refusal: bool | None
+) -> None:
+    """``None``: not even a reason to ask again."""
+
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        queues, owner = broker.know_topic(instance, "T"), NotingOwner()
+        member = member_of(instance, owner, "T")
+        member.subscribe(subscription_of("T", Sql("a > 1"), 2))
+        broker.answers[RequestCode.CHECK_CLIENT_CONFIG] = lambda _: Reply(code, remark=remark)
+        await member.rebalance()
+        assert ("T" not in member.subscriptions) == bool(is_refusal)
+        assert (member.refused is not None) == bool(is_refusal)
+        assert member.owned == (set(queues) if is_refusal is None else set())
+        if is_refusal is False:
+            with pytest.raises(BrokerError, match=remark):
+                await member.introduce()
+            broker.answers[RequestCode.CHECK_CLIENT_CONFIG] = lambda _: Reply()
+            assert await member.rebalance()
+            assert member.owned == set(queues)
+
+    play(scene)
+
+
 @pytest.mark.parametrize("trouble", ["members", "strategy", "no list"])
 def test_without_a_division_everything_stays(trouble: str) -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
