@@ -231,7 +231,7 @@ class Tables:
 
     def queue_deleted(self, topic: str, queue_id: int) -> None:
         """It begins at 0 again, and so do groups."""
-        if self.state.offsets.remove_queue(topic, queue_id):
+        if self.state.offsets.remove_queues(topic, (queue_id,)):
             self.offsets_file.changed()
 
     def topic_changed(self, _topic: Topic, _change: TopicChange) -> None:
