@@ -107,7 +107,7 @@ class World:
             rows: list[int] = []
             for each in offsets.ranges(before, self._end(self.done)):
                 here, oldest = self.messages[each.queue], self.cluster.queues_[each.queue].first
-                if each.until_offset > len(here):
+                if each.until_offset > self.cluster.latest([each.queue])[each.queue]:
                     raise RangeTimeoutError("the next message does not come")
                 if each.from_offset < oldest and self.options["failOnDataLoss"] == "true":
                     raise DataLossError("the range begins before the oldest message")
