@@ -22,38 +22,43 @@ _QUEUE_OFFSET: Final = glance("queue_offset")
 
 
 class Gaps:
-    """Of one range, by the replica that had them."""
+    """Of one range, by the address of the replica that had them: its number may be another one's
+    later."""
 
     def __init__(self) -> None:
-        self._ends: dict[tuple[int, int], int] = {}
+        self._ends: dict[str, dict[int, int]] = {}
 
-    def __len__(self) -> int:
-        return len(self._ends)
+    def __bool__(self) -> bool:
+        return any(self._ends.values())
 
-    def add(self, broker_id: int, begin: int, end: int) -> None:
+    def __contains__(self, address: str) -> bool:
+        """The replica had some."""
+        return address in self._ends
+
+    def add(self, address: str, begin: int, end: int) -> None:
         """Nothing came of ``begin`` to before ``end``."""
         if begin < end:
-            self._ends[broker_id, begin] = end
+            self._ends.setdefault(address, {})[begin] = end
 
-    def owners(self) -> list[int]:
-        """The replicas that had some."""
-        return sorted({own for own, _begin in self._ends})
+    def owners(self) -> list[str]:
+        """The replicas that have some which were not told."""
+        return sorted(address for address, ends in self._ends.items() if ends)
 
-    def count(self, broker_id: int) -> int:
+    def count(self, address: str) -> int:
         """How many offsets lie in those of a replica."""
-        return sum(end - begin for (own, begin), end in self._ends.items() if own == broker_id)
+        return sum(end - begin for begin, end in self._ends.get(address, {}).items())
 
-    def first(self, broker_id: int) -> int | None:
+    def first(self, address: str) -> int | None:
         """Where the first one begins."""
-        return min((begin for own, begin in self._ends if own == broker_id), default=None)
+        return min(self._ends.get(address, {}), default=None)
 
-    def deleted(self, broker_id: int, oldest: int) -> int:
+    def deleted(self, address: str, oldest: int) -> int:
         """How many of these offsets the replica has deleted, which says now that ``oldest`` is the
         first that is kept. They are told once."""
-        count = 0
-        for own, begin in list(self._ends):
-            if own == broker_id and begin < oldest:
-                count += min(oldest, self._ends.pop((own, begin))) - begin
+        its, count = self._ends.get(address, {}), 0
+        for begin in list(its):
+            if begin < oldest:
+                count += min(oldest, its.pop(begin)) - begin
         return count
 
 

@@ -187,13 +187,19 @@ class RangePuller:
         if not self._under_way and self._is_to_leave():
             self._leave()
             self._broker_id = self._suggested
-        if self._wire is None:
-            address = self._addresses.get(self._broker_id)
-            if address is None:
-                raise ConnectError(
-                    f"the broker {self._range.broker_name} is not known to the name server at "
-                    "present"
-                )
+        if self._wire is not None:
+            return self._wire
+        address = self._addresses.get(self._broker_id)
+        if address is None:
+            raise ConnectError(
+                f"the broker {self._range.broker_name} is not known to the name server at present"
+            )
+        return self._connected_to(address)
+
+    def _connected_to(self, address: str) -> Wire:
+        """Whatever number that replica has by now."""
+        if self._wire is None or self._wire_address != address:
+            self._leave()
             self._wire, self._wire_address = self._cluster.connect(address), address
         return self._wire
 
@@ -276,7 +282,8 @@ class RangePuller:
 
     def _is_after_a_gap(self, window: Window, answer: PullAnswer, body: Stretch) -> bool:
         """Whether messages are missing in front of what a slave brought, which deletes on its own;
-        its master is asked then. What the master does not have is looked at later."""
+        its master is asked then. What the master does not have is looked at later. Who was the
+        master when the batch was planned may be a slave by now."""
         offset, header = window.next_offset, answer.header
         came = first_offset(body) if answer.code == ResponseCode.SUCCESS else None
         end = min(header.next_begin_offset if came is None else came, window.until)
@@ -287,7 +294,13 @@ class RangePuller:
             self._suggested = MASTER_ID
             asked.add(MASTER_ID)
             return True
-        self._gaps.add(self._broker_id, offset, end)
+        # One look-up for all gaps of a replica: a topic may have many.
+        is_first = self._wire_address not in self._gaps
+        if is_first and self._broker_id == MASTER_ID and not self._is_still_there():
+            self._why = "nothing came of it, and no name server says who is the master now"
+            self._windows.wait(window)
+            return True
+        self._gaps.add(self._wire_address, offset, end)
         return False
 
     def _may_serve(self, broker_id: int) -> bool:
@@ -316,13 +329,13 @@ class RangePuller:
                 continue
             what = (
                 f"{self._range}: nothing came of {self._gaps.count(owner)} offsets, and the "
-                f"replica {owner} cannot be asked whether they were deleted ({self._why})"
+                f"replica at {owner} cannot be asked whether they were deleted ({self._why})"
             )
             if self._options.fail_on_data_loss:
                 raise DataLossError(what)
             log.warning("%s: they are left out (failOnDataLoss=false)", what)
 
-    def _tells_of_gaps(self, owner: int) -> bool:
+    def _tells_of_gaps(self, owner: str) -> bool:
         """Whether it answers, asked for what lies in front of its first gap, or as often as may be
         worth it. Where that message is kept, nothing behind it is deleted. Where it is not the
         queue may have to be corrected yet: that is waited for."""
@@ -335,9 +348,8 @@ class RangePuller:
                 self._clock.sleep(self._pause_s)
                 self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)
             attempt += 1
-            self._suggested = owner  # what failed before may have chosen another one
             try:
-                for answer, body in self._pulled_once(max(begin - 1, 0)):
+                for answer, body in self._pulled_once(owner, max(begin - 1, 0)):
                     self._check_gaps(answer.header)
                     has_told |= self._tells_of_queue(answer)
                     came = first_offset(body) if answer.code == ResponseCode.SUCCESS else None
@@ -347,7 +359,7 @@ class RangePuller:
                 if self._wire is not None:  # its answer may still come
                     self._wire.close()
                     self._wire = None
-                self._broken(error)
+                self._why = str(error)
         if has_told and begin is not None:
             log.warning(
                 "%s: nothing came of %d offsets, and nothing is kept in front of them: they are "
@@ -357,9 +369,9 @@ class RangePuller:
             )
         return has_told or begin is None
 
-    def _pulled_once(self, offset: int) -> Iterator[tuple[PullAnswer, Stretch]]:
+    def _pulled_once(self, address: str, offset: int) -> Iterator[tuple[PullAnswer, Stretch]]:
         """What lies there, one message."""
-        wire = self._connected()
+        wire = self._connected_to(address)
         wire.send(self._requests.frame(next(self._opaques), offset, 1), self._answer_timeout_s)
         for form, header, body in wire.receive(self._answer_timeout_s):
             if (answer := read_answer(form, header)) is not None:
@@ -369,12 +381,12 @@ class RangePuller:
         """A refusal does not say where the queue begins."""
         if answer.code == ResponseCode.SUCCESS or answer.code in _NOTHING_THERE:
             return True
-        self._why = str(answer.error(self._addresses.get(self._broker_id, "")))
+        self._why = str(answer.error(self._wire_address))
         return False
 
     def _check_gaps(self, header: PullHeader) -> None:
         """Raises ``DataLossError`` where what did not come was deleted, unless that is allowed."""
-        if count := self._gaps.deleted(self._broker_id, header.min_offset):
+        if count := self._gaps.deleted(self._wire_address, header.min_offset):
             what = f"{self._range}: the oldest message that is kept is {header.min_offset}"
             if self._options.fail_on_data_loss:
                 raise DataLossError(what)

@@ -270,7 +270,9 @@ def test_a_gap_that_nobody_can_be_asked_about_is_a_loss(
         made.answer = answering  # type: ignore[method-assign]
         return made
 
-    with pytest.raises(DataLossError, match="nothing came of 40 offsets, and the replica 0 cannot"):
+    with pytest.raises(
+        DataLossError, match=r"nothing came of 40 offsets, .* at a:0 cannot be asked"
+    ):
         read(cluster(), whole(0, 1000), pullsInFlight="1")
     found = read(cluster(), whole(0, 1000), pullsInFlight="1", failOnDataLoss="false")
     assert found == of(*range(40, 1000))
@@ -435,6 +437,72 @@ def test_who_is_the_master_no_longer_tells_of_no_loss(
     cluster.answer = answering  # type: ignore[method-assign]
     assert read(cluster, whole(0, 1000), hints=HINTS_OF_BEFORE, given=given) == of(*range(1000))
     assert cluster.pulls[0][0] == "a:1"
+
+
+@pytest.mark.parametrize("masters", [{0: "a:0", 1: "a:1"}, {1: "a:1", 2: "a:0"}])
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("later", [0, 40])
+def test_who_is_the_master_no_longer_tells_of_no_deletion(
+    later: int, fails: str, masters: dict[int, str]
+) -> None:
+    """It deletes on its own: what is missing there is asked of the master, where there is one.
+    ``later``: the beginning of its queue, once it is corrected."""
+    cluster = AnotherMaster(slaves=frozenset("a"))
+    cluster.masters = masters
+    queue = cluster.add(QUEUE, 0, 1000)
+    answer = cluster.answer
+
+    def answering(address: str, command: RemotingCommand) -> Frame:
+        was_master = address == "a:1"
+        queue.holes = frozenset(range(20, 40) if was_master else ())
+        queue.first = later if was_master and len(cluster.pulls) > 1 else 0
+        return answer(address, command)
+
+    cluster.answer = answering  # type: ignore[method-assign]
+    given = {"failOnDataLoss": fails, "pullsInFlight": "1"}
+
+    def found() -> list[tuple[str, int, int]]:
+        return read(cluster, whole(20, 1000), hints=HINTS_OF_BEFORE, given=given)
+
+    if 0 in masters:
+        assert found() == of(*range(20, 1000))
+    elif later and fails == "true":
+        with pytest.raises(DataLossError, match="the oldest message that is kept is 40"):
+            found()
+    else:
+        assert found() == of(*range(40, 1000))
+    assert cluster.pulls[0][0] == "a:1"
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a slave", "away"])
+def test_another_master_does_not_tell_what_the_one_before_has_deleted(is_there: bool) -> None:
+    """It took over while the range was read, and has what did not come of the one before."""
+    cluster = AnotherMaster(slaves=frozenset("a"), break_after=2)
+    cluster.masters = {0: "a:0", 1: "a:1"}
+    queue = cluster.add(QUEUE, 0, 1000)
+    answer = cluster.answer
+
+    def answering(address: str, command: RemotingCommand) -> Frame:
+        is_first = address == "a:0"
+        queue.holes = frozenset(range(20, 40) if is_first else ())
+        queue.first = 40 if is_first and len(cluster.pulls) > 1 else 0
+        if len(cluster.pulls) == 1:
+            cluster.masters = {0: "a:1", 1: "a:0"} if is_there else {0: "a:1"}
+            cluster.down = set() if is_there else {"a:0"}
+            cluster.break_after = 1
+        return answer(address, command)
+
+    cluster.answer = answering  # type: ignore[method-assign]
+    with pytest.raises(DataLossError, match="is kept is 40" if is_there else "at a:0 cannot be"):
+        read(cluster, whole(20, 1000), given={"pullsInFlight": "1"})
+    assert "a:1" in {address for address, _, _ in cluster.pulls}
+
+
+def test_no_gap_is_believed_while_nobody_tells_who_is_the_master() -> None:
+    cluster, clock = SimCluster(name_server_down=True), SimClock()
+    cluster.add(QUEUE, 0, 1000, holes=frozenset(range(20, 40)))
+    with pytest.raises(RangeTimeoutError, match=r"120 s at offset 20 .* who is the master now"):
+        read(cluster, whole(20, 1000), clock=clock)
 
 
 @pytest.mark.parametrize("first", [0, 300])
