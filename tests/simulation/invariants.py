@@ -261,10 +261,12 @@ def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[s
 def _in_light_queues(
     world: World, master: Machine, there: Stored, journal: Journal
 ) -> Iterator[str]:
-    """Whatever is in a queue is in those that it names."""
+    """Whatever is in a queue is in those that it names. (Without its topic nobody is given it.)"""
     assert master.broker is not None
     name = master.broker_name
     if name in world.expired or master.broker.store.damage.places:
+        return
+    if TOPIC not in master.broker.state.topics:
         return
     bodies = Counter(
         body
