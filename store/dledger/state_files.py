@@ -41,26 +41,20 @@ class HardStateFile:
         self._disk: Final = disk
 
     def load(self) -> HardState | None:
-        """None: it is not there, or cannot be understood. Of what a stop in the middle has left
-        (the original deletes the file before it renames the new one) the newest counts: a higher
-        term is always safe. Raises StoreFileError.
+        """None: it is not there, or cannot be understood. The original deletes the file before it
+        renames the new one: only without one what a stop in the middle has left counts. Its
+        ``.bak`` never does: it has the term before, or what was so before this member ran here.
+        Raises StoreFileError.
         """
-        found = [
-            state
-            for suffix in ("", ".tmp", ".bak")
-            if (state := self._read(self.path.with_name(self.path.name + suffix))) is not None
-        ]
-        return max(found, key=lambda state: (state.term, state.vote is not None), default=None)
+        path = self.path if self._disk.exists(self.path) else self.path.with_suffix(".tmp")
+        values = _properties(self._disk, path)
+        term = _number(values.get("currTerm"))
+        return None if term is None else HardState(term, values.get("voteLeader") or None)
 
     def save(self, term: int, vote: str | None) -> None:
         """Raises StoreFileError, SyncFailedError."""
         text = f"voteLeader={vote or ''}\ncurrTerm={term}\n"
         replace_whole(self._disk, self.path, text.encode())
-
-    def _read(self, path: Path) -> HardState | None:
-        values = _properties(self._disk, path)
-        term = _number(values.get("currTerm"))
-        return None if term is None else HardState(term, values.get("voteLeader") or None)
 
 
 class CommitFile:

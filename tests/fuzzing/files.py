@@ -265,7 +265,7 @@ PARSERS: Final = (
     Parser(
         "member-states",
         (
-            _STORE + "dledger/state_files.py: HardStateFile._read",
+            _STORE + "dledger/state_files.py: HardStateFile.load",
             _STORE + "dledger/state_files.py: CommitFile.load",
             _STORE + "dledger/state_files.py: MemberMarker.load",
         ),

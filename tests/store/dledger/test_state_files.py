@@ -48,7 +48,9 @@ def test_term_and_vote_are_written_as_by_the_original(tmp_path: Path) -> None:
     [
         ({"": b"currTerm=5\nvoteLeader=n2\n"}, HardState(5, "n2")),
         ({"": b"#\ncurrTerm=5\n"}, HardState(5)),
-        ({"": b"", ".bak": b"currTerm=4\nvoteLeader=n0\n"}, HardState(4, "n0")),
+        ({".tmp": b"currTerm=5\nvoteLeader=n0\n"}, HardState(5, "n0")),
+        ({"": b"", ".tmp": b"currTerm=4\nvoteLeader=n0\n"}, None),
+        ({"": b"", ".bak": b"currTerm=4\nvoteLeader=n0\n"}, None),
         ({".tmp": b"currTerm=5\nvoteLeader=n0\n", ".bak": b"currTerm=5\n"}, HardState(5, "n0")),
         ({"": b"currTerm=4\nvoteLeader=n1\n", ".tmp": b"currTer"}, HardState(4, "n1")),
         ({"": b"\\uZZ=5"}, None),
@@ -119,6 +121,28 @@ def test_a_member_that_has_voted_and_lost_that_does_not_vote() -> None:
     files = files_of(disk)
     files.judge(10, 1, None, clean=True)
     assert files.votes
+
+
+@pytest.mark.parametrize("left", [b"", b"\0\0\0", b"voteLeader=n1\ncurrTe\xff", None])
+def test_what_the_original_kept_of_an_earlier_term_is_no_vote(left: bytes | None) -> None:
+    """It wrote a ``.bak`` at each change of the term, which nobody has touched since."""
+    disk = MemoryDisk()
+    file = Path("/store/dledger-n0/currterm")
+    files_of(disk).save_hard_state(9, "n1")
+    write(disk, file.with_suffix(".bak"), b"currTerm=4\nvoteLeader=n0\n")
+    if left is None:
+        disk.delete(file)
+    else:
+        write(disk, file, left)
+    files = files_of(disk)
+    files.judge(10, 9, None, clean=True)
+    assert files.votes is False
+
+
+def write(disk: MemoryDisk, path: Path, content: bytes) -> None:
+    fd = disk.open(path, "replace")
+    disk.append(fd, content)
+    disk.close(fd)
 
 
 @pytest.mark.parametrize(
