@@ -333,13 +333,28 @@ class MessageStore:
         before = self._files.damage_file.load(self.min_phy_offset, self._log.max_phy_offset)
         for begin, stop in report.damaged:
             self.damage.remember(begin, stop - begin)
-        # what was mended before a kill may not be in its queue
-        known = [each for each in before.items() if self.damage.remember(*each)]
+        left = [place for each in before.items() for place in self._damaged_still(*each)]
+        known = [place for place in left if self.damage.remember(*place)]
         if known:
             log.warning(
                 "places of the commit log are damaged since before this start count=%d first=%d",
                 len(known), min(known)[0],
             )  # fmt: skip
+
+    def _damaged_still(self, phy_offset: int, size: int) -> list[tuple[int, int]]:
+        """What is left of a place that was damaged once: ``mqstore repair`` or the original may
+        have been there, or a kill between a mend and the next note of it. Then a record that is
+        whole may not be in its queues. Whether an entry is, its record does not tell.
+        """
+        if self.raft is not None:
+            return [(phy_offset, size)]
+        scanner = LogScanner(self._log)
+        lacking = [
+            (request.phy_offset, request.size)
+            for records in scanner.pieces(phy_offset, phy_offset + size)
+            for request in self.replica.lacking(records)
+        ]
+        return [(begin, stop - begin) for begin, stop in scanner.damaged] + lacking
 
     def _save_what_was_done(self) -> None:
         """Should it be killed soon, the next start need not do it again. Many names take minutes to

@@ -36,6 +36,7 @@ from ...remoting.protocol.record.units import QueueRun, queue_runs
 from ..index.indexing import Indexing
 from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords, lies_in
+from ..model.config import CQ_UNIT_SIZE
 from ..model.dispatch_request import DispatchRequest, request_of, requests_of
 from ..model.errors import StoreFileError
 from ..put.arrivals import Arrivals
@@ -129,6 +130,19 @@ class ReplicaQueues(QueueRebuild):
             ):
                 queue.fill_to(each.queue_offset, each.phy_offset)
                 self._append(queue, each)
+
+    def lacks(self, request: DispatchRequest) -> bool:
+        """Whether there is something to ``fill_in``."""
+        return request.is_queued and any(
+            self._has_no_unit(self._table.get((each.topic, each.queue_id)), each.queue_offset)
+            for each in (request, *named_requests(request, self._rules))
+        )
+
+    def _has_no_unit(self, queue: ConsumeQueue | None, number: int) -> bool:
+        if queue is None or number >= queue.max_offset:
+            return True
+        begin = queue.files.start // CQ_UNIT_SIZE
+        return number >= begin and _is_filler(queue.raw_unit(number))
 
     def _fill_in(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
         unit = CQ_UNIT.pack(request.phy_offset, request.size, self._plain_code(request))
@@ -369,6 +383,10 @@ class ReplicaLog:
         in the place of units."""
         for request in requests_of(scan(data, phy_offset).records):
             self._rebuild.fill_in(request)
+
+    def lacking(self, records: Records) -> list[DispatchRequest]:
+        """Those of them that ``fill_in`` would put into queues."""
+        return [request for request in requests_of(records) if self._rebuild.lacks(request)]
 
     # -- who waits for them
 
