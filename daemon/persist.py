@@ -40,6 +40,22 @@ def replace_file(path: str | os.PathLike[str], text: str, aside: Path | None = N
         _sync_folder(target.parent.parent)
 
 
+def put_aside(path: str | os.PathLike[str]) -> None:
+    """A file does not count any more: it and its backup are ``<file>.old`` and the backup of that
+    from now on. Raises ``OSError``."""
+    aside = aside_of(path)
+    for old, new in ((backup_of(path), backup_of(aside)), (Path(path), aside)):
+        with suppress(FileNotFoundError):
+            os.replace(old, new)
+    _sync_folder(aside.parent)
+
+
+def aside_of(path: str | os.PathLike[str]) -> Path:
+    """Where ``put_aside`` puts it."""
+    target = Path(path)
+    return target.with_name(target.name + ".old")
+
+
 def read_file(path: str | os.PathLike[str]) -> str | None:
     """The text of the file, ``None`` when there is none. Raises ``OSError`` when it cannot be read.
 

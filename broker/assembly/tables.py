@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ...daemon.persist import aside_of
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.consumer_offsets import (
@@ -74,7 +75,8 @@ class Tables:
         self._offset_files: Final = (
             (LIGHT_OFFSETS_FILE, OFFSETS_FILE) if light else (OFFSETS_FILE, LIGHT_OFFSETS_FILE)
         )
-        """The one that is written, and the one that was while ``enableLmq`` was the other way."""
+        """The one that is written, and the one that was while ``enableLmq`` was the other way: put
+        aside at the first start behind the switch."""
         self._default_queues: Final = config.default_topic_queue_nums
         self._clock: Final = clock
         self.files: ConfigFiles = ConfigFiles(folder, clock)
@@ -102,6 +104,7 @@ class Tables:
             DELAY_OFFSETS_FILE, self.delay_offsets.safe_record
         )
         self.filters_file: ConfigFile = add(FILTERS_FILE, state.filters.record)
+        self._put_other_offsets_aside()
         self._offset_persistence = OffsetPersistence(
             state.offsets,
             self.offsets_file,
@@ -124,16 +127,28 @@ class Tables:
             self.delay_offsets.load(delay_offsets)
 
     def _load_offsets(self) -> None:
-        """Those that were written last, which is in the other file after a switch of ``enableLmq``;
-        those of light groups are in one of the two only."""
+        """After a switch of ``enableLmq`` they are in the other file; those of light groups are in
+        one of the two only. Both are there where the original was switched: then the one that was
+        written last counts."""
         newest = self.files.newest(*self._offset_files)
         table = self.files.load(newest, LmqConsumerOffsetTable)
         if self._light and newest == OFFSETS_FILE:
-            light = self.files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable)
+            is_there = self.files.is_there(LIGHT_OFFSETS_FILE)
+            name = LIGHT_OFFSETS_FILE if is_there else aside_of(LIGHT_OFFSETS_FILE).name
+            light = self.files.load(name, LmqConsumerOffsetTable)
             if table is not None and light is not None:
                 table = replace(table, lmq_offset_table=light.lmq_offset_table)
         if table is not None:
             self.state.offsets.load(table)
+
+    def _put_other_offsets_aside(self) -> None:
+        """Once what was read of it is in the file that is written: a copy of the store that keeps
+        no times would not tell which of two counts."""
+        other = self._offset_files[1]
+        if self.files.is_there(other):
+            self.offsets_file.changed()
+            self.offsets_file.save_now()
+            self.files.put_aside(other)
 
     @property
     def services(self) -> tuple[Service, ...]:

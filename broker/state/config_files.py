@@ -182,6 +182,14 @@ class ConfigFiles:
         Blocks. Raises ``StoreFileError``."""
         return max(names, key=lambda name: JsonFile(self._folder / name).written_ns())
 
+    def is_there(self, name: str) -> bool:
+        """The file, or its backup. Blocks. Raises ``StoreFileError``."""
+        return JsonFile(self._folder / name).written_ns() > 0
+
+    def put_aside(self, name: str) -> None:
+        """The file does not count any more (``aside_of``). Blocks. Raises ``StoreFileError``."""
+        JsonFile(self._folder / name).put_aside()
+
     def is_doubtful(self, name: str) -> bool:
         """The file did not have what was saved last, or was not there at all."""
         file = self._loaded.get(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ...daemon.backed_file import BackedFile, UnusableFileError
+from ...daemon.persist import put_aside
 from ...store.model.errors import StoreFileError, translated
 
 T = TypeVar("T")
@@ -20,6 +21,11 @@ class JsonFile(BackedFile):
     def written_ns(self) -> int:
         with translated(self.path, "cannot be looked at"):
             return super().written_ns()
+
+    def put_aside(self) -> None:
+        """See ``persist.put_aside``."""
+        with translated(self.path, "cannot be renamed"):
+            put_aside(self.path)
 
     def load(self, decode: Callable[[str], T]) -> T | None:
         with translated(self.path, "cannot be read"):

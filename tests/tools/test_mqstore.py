@@ -301,6 +301,17 @@ def test_a_rebuilt_copy_has_the_queues_of_the_original(
     assert verified(mqstore, copy).code == 0
 
 
+def test_a_copy_keeps_when_its_files_were_written(mqstore: MqStore, tmp_path: Path) -> None:
+    root, copy = small_store(tmp_path / "store"), tmp_path / "copy"
+    (root / "config").mkdir()
+    tables = ("lmqConsumerOffset.json", "consumerOffset.json")
+    for age, name in enumerate(tables, 1):
+        (root / "config" / name).write_text("{}")
+        os.utime(root / "config" / name, (age, age))
+    assert mqstore("rebuild", root, "--to", copy).code == 0
+    assert [(copy / "config" / name).stat().st_mtime for name in tables] == [1, 2]
+
+
 def test_what_is_made_anew_is_for_nobody_who_may_not_enter_the_store(
     mqstore: MqStore, tmp_path: Path
 ) -> None:

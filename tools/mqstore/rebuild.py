@@ -107,12 +107,14 @@ def copy_store(source: Path, copy: Path, commit_log: Sequence[Path] = ()) -> Non
 
 def _copy_sparse(source: str, target: str) -> str:
     with open(source, "rb", buffering=0) as old, open(target, "wb", buffering=0) as new:
-        size = os.fstat(old.fileno()).st_size
+        stat = os.fstat(old.fileno())
+        size = stat.st_size
         os.ftruncate(new.fileno(), size)
         for at, stop in data_ranges(old.fileno(), 0, size):
             while data := os.pread(old.fileno(), min(_COPY_STEP, stop - at), at):
                 at += os.pwrite(new.fileno(), data, at)  # less, where a disk gets full
         os.fsync(new.fileno())
+    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # which table is newer, say
     return target
 
 

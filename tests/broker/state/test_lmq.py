@@ -4,12 +4,19 @@ of their own."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 from pathlib import Path
 
+import pytest
+
+from aiorocketmq.broker.assembly.tables import Tables
+from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.state.consumer_offsets import OFFSETS_FILE
 from aiorocketmq.broker.state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
+from aiorocketmq.daemon import persist
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import LmqConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import (
@@ -20,8 +27,10 @@ from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, Pull
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.errors import StoreFileError
 from tests.stored import decode_messages
 
+from ...sim import ManualClock
 from ..sim_broker import SimClient, sim_broker, store_config
 
 LIGHT, GROUP = "%LMQ%inbox", "%LMQ%reader"
@@ -159,6 +168,62 @@ def test_each_switch_goes_on_with_the_offsets_of_the_last_run(tmp_path: Path) ->
             os.utime(written, (run, run))
 
     asyncio.run(main())
+
+
+def test_a_copy_that_keeps_no_times_goes_on_with_the_same_offsets(tmp_path: Path) -> None:
+    """Whichever of two files were written last in it."""
+
+    async def main() -> None:
+        for run, light in enumerate((False, True, False, True), 1):
+            async with (
+                asyncio.timeout(30),
+                sim_broker(tmp_path, store=config_of(tmp_path, light=light)) as sim,
+            ):
+                offsets, file = sim.broker.state.offsets, sim.broker.tables.offsets_file
+                if run == 1:
+                    for _ in range(5):
+                        await sim.connect().send("T", b"x")
+                else:
+                    assert offsets.get("g", "T", 0) == run - 1
+                if light:
+                    assert offsets.get(GROUP, LIGHT, 0) == (-1 if run == 2 else 7)
+                    offsets.commit(GROUP, LIGHT, 0, 7)
+                offsets.commit("g", "T", 0, run)
+                file.changed()
+                await file.saved()
+            for path in (tmp_path / "config").iterdir():
+                of_setting = path.name == (LIGHT_OFFSETS_FILE if light else OFFSETS_FILE)
+                os.utime(path, (1, 1) if of_setting else (2, 2))
+
+    asyncio.run(main())
+
+
+def test_a_stop_in_the_middle_of_a_switch_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The original was switched: both files are there."""
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / LIGHT_OFFSETS_FILE).write_text(
+        f'{{"offsetTable":{{"T@g":{{0:2}}}},"lmqOffsetTable":{{"{LIGHT}@{GROUP}":7}}}}'
+    )
+    (folder / OFFSETS_FILE).write_text('{"offsetTable":{"T@g":{0:3}}}')
+    os.utime(folder / LIGHT_OFFSETS_FILE, (1, 1))
+    settings = BrokerSettings(BrokerConfig(), store=config_of(tmp_path))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(persist, "_sync_folder", _fails)
+        with pytest.raises(StoreFileError):
+            Tables(settings, ManualClock())
+    for _ in range(2):
+        offsets = Tables(settings, ManualClock()).state.offsets
+        assert (offsets.get("g", "T", 0), offsets.get(GROUP, LIGHT, 0)) == (3, 7)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{OFFSETS_FILE}.old", LIGHT_OFFSETS_FILE, f"{LIGHT_OFFSETS_FILE}.bak"
+    ]  # fmt: skip
+
+
+def _fails(_folder: Path) -> None:
+    raise OSError(errno.EIO, "Input/output error")
 
 
 def test_some_offsets_of_both_kinds() -> None:
