@@ -181,9 +181,9 @@ def rebuild_command(
             _warn_of_broker(directory)
             settings = settings.as_in(directory)
             copy_store(directory, copy, commit_log)
-            directory, commit_log = copy, ()
+            commit_log = ()
         with _progress("rebuilding") as (advance, _):
-            rebuilt = rebuild(directory, settings, advance, commit_log)
+            rebuilt = rebuild(copy or directory, settings, advance, commit_log, directory)
     for line in report_lines(rebuilt):
         click.echo(line)
     return EXIT_DAMAGED if rebuilt.damaged else 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ from ...store.disk.system_disk import PosixDisk
 from ...store.index.index_file import HEADER_SIZE, ITEM
 from ...store.index.index_files import IndexFiles
 from ...store.index.indexing import Indexing
-from ...store.inspect import StoreDirectory
+from ...store.inspect import QueueReader, StoreDirectory
 from ...store.log.commit_log import CommitLog
 from ...store.log.log_reader import FileSequence
 from ...store.log.log_scanner import LogScanner
@@ -35,8 +35,9 @@ from ...store.model.dispatch_request import DispatchRequest
 from ...store.model.errors import StoreFileError
 from ...store.put.multi_dispatch import DispatchRules
 from ...store.put.unit_rules import UnitRules
-from ...store.queues.consume_queues import ConsumeQueues
-from ...store.queues.queue_ends import QueueEnds
+from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue, end_of
+from ...store.queues.consume_queues import ConsumeQueues, topic_problem
+from ...store.queues.queue_ends import QueueEnd, QueueEnds
 from ...store.recovery.queue_rebuild import QueueRebuild, keep_numbers
 from .entry_check import refuse_member
 from .index_check import index_paths, read_header
@@ -123,9 +124,10 @@ def rebuild(
     settings: RebuildSettings,
     progress: Callable[[int, int], None] = lambda done, total: None,
     commit_log: Sequence[Path] = (),
+    before: Path | None = None,
 ) -> Rebuilt:
-    """Make queues and index anew. Raises StoreLockedError, StoreFileError, OutOfSpaceError,
-    OSError."""
+    """Make queues and index anew. ``before``: the store that this is a copy of, whose queues tell
+    which numbers were given. Raises StoreLockedError, StoreFileError, OutOfSpaceError, OSError."""
     directory = StoreDirectory(root, commit_log)
     detected = directory.log_files()  # the errors of a directory that is none, before the lock
     refuse_member(
@@ -138,19 +140,26 @@ def rebuild(
         work = root / _WORK
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        return _Rebuild(directory, work, detected.file_size, settings).run(progress)
+        old_queues = StoreDirectory(before or root).queue_readers
+        return _Rebuild(directory, work, detected.file_size, settings, old_queues).run(progress)
     finally:
         lock.release()
 
 
 class _Rebuild:
     def __init__(
-        self, directory: StoreDirectory, work: Path, file_size: int, settings: RebuildSettings
+        self,
+        directory: StoreDirectory,
+        work: Path,
+        file_size: int,
+        settings: RebuildSettings,
+        old_queues: Callable[[], Iterator[QueueReader]],
     ) -> None:
         root = self._root = directory.root
         self._work: Final = work
         self._disk: Final = PosixDisk()
         self._settings: Final = settings
+        self._old_queues: Final = old_queues
         self._ends: Final = QueueEnds(root, self._disk, Outages(SystemClock()))
         known = self._ends.load()
         self._known: Final = (
@@ -210,12 +219,40 @@ class _Rebuild:
         elif last is not None:
             self._dispatch(rebuild, last)
         rebuild.finish()
-        if self._known is not None:
-            keep_numbers(self._queues, self._known.queues, rebuild.restarted, scanner.end)
+        self._keep_numbers(rebuild.restarted, scanner)
         if self._settings.with_index:
             self._indexing.build_all()
         progress(end - start, end - start)
         return records, scanner.damaged
+
+    def _keep_numbers(self, restarted: Set[ConsumeQueue], scanner: LogScanner) -> None:
+        """That the log tells nothing of. ``queueends`` knows them, where it is up to date; the old
+        queues do where it is not, and where this makes it so."""
+        known = dict(self._known.queues) if self._known is not None else {}
+        for reader in self._old_queues():
+            key = reader.topic, reader.queue_id
+            if topic_problem(*key) is None and (end := self._old_end(reader, scanner)) is not None:
+                known[key] = max(end, known.get(key, end), key=lambda each: each.next_offset)
+        keep_numbers(self._queues, known, restarted, scanner.end)
+        for queue in self._queues.all():
+            if queue.max_offset and not queue.files.files:  # the file that it begins tells it
+                following = queue.max_offset
+                queue.begin_at(following - 1)
+                queue.fill_to(following, scanner.end)
+
+    def _old_end(self, reader: QueueReader, scanner: LogScanner) -> QueueEnd | None:
+        """Of a queue that reached further: its last messages have expired, or are damaged. Units
+        of others behind its end may be what is left of a log that was cut."""
+        queue = self._queues.get(reader.topic, reader.queue_id)
+        reached = reader.first if queue is None else max(queue.max_offset, reader.first)
+        lost = [(0, self._log.files.start), *scanner.damaged]
+        for number in range(reader.end - 1, reached - 1, -1):
+            phy_offset, size, _ = CQ_UNIT.unpack(reader.unit(number) or bytes(CQ_UNIT.size))
+            stop = end_of(phy_offset, size)
+            places = [(0, scanner.end)] if size == FILLER_SIZE else lost
+            if size > 0 and any(begin <= phy_offset and stop <= end for begin, end in places):
+                return QueueEnd(number + 1, stop, reader.first)
+        return None
 
     def _dispatch(self, rebuild: QueueRebuild, request: DispatchRequest) -> None:
         rebuild.dispatch(request)
