@@ -161,15 +161,20 @@ class StoreDirectory:
 
     @property
     def member_folder(self) -> Path | None:
-        """``dledger-<id>``, be the entries in it or elsewhere; None where the log is no member's of
-        a DLedger group. Raises StoreFileError, OSError."""
+        """``dledger-<id>``, be the entries in it or elsewhere (``storePathDLedgerCommitLog``); None
+        where the store is no member's of a DLedger group. Raises StoreFileError, OSError."""
         for folder in self.commit_logs:
             if folder.name == "data" and folder.parent.name.startswith("dledger-"):
                 return folder.parent
-        members = [path for path in self.root.glob("dledger-*") if path.is_dir()]
-        if len(members) == 1 and any(map(is_entry_folder, self.commit_logs)):
-            return members[0]
-        return None
+        return next((path for path in sorted(self.root.glob("dledger-*")) if path.is_dir()), None)
+
+    @property
+    def lacks_entries(self) -> bool:
+        """It is a member's, and its entries lie where nobody said. Raises StoreFileError,
+        OSError."""
+        return self.member_folder is not None and not any(
+            is_entry_folder(folder) for folder in self.commit_logs if folder.is_dir()
+        )
 
     @property
     def has_abort_file(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from ..golden_files import unpack_golden
 from ..store.dledger.world import commit_all, leader, raft_of
-from ..store.world import NOW, put_ok
+from ..store.world import NOW, folder_contents, put_ok
 from .mqstore_world import MqStore, flip, overwrite, verified
 
 CLEAN = "clean: commit log, consume queues and index agree"
@@ -133,6 +133,26 @@ def test_a_log_elsewhere(mqstore: MqStore, root: Path, tmp_path: Path) -> None:
     printed = mqstore("verify", root, "--commit-log", elsewhere)
     assert (printed.code, printed.verdict) == (0, CLEAN)
     assert "(entries up to 39 in term 3)" in printed.out
+
+
+@pytest.mark.parametrize("older", [True, False], ids=["older log", "entries only"])
+def test_a_log_elsewhere_that_nobody_names(
+    mqstore: MqStore, root: Path, tmp_path: Path, older: bool
+) -> None:
+    """``storePathDLedgerCommitLog``: the folder of the member is there without its entries."""
+    if older:
+        root = golden_member("mixed-n0", tmp_path)
+    shutil.move(root / "dledger-n0" / "data", tmp_path / "elsewhere")
+    before = folder_contents(root)
+    for command, option in (("rebuild", ()), ("mend", ()), ("repair", ("--from=localhost:1",))):
+        printed = mqstore(command, root, *option)
+        assert printed.code == 2
+        assert "dledger-n0: is the log of a member of a DLedger group: " in printed.err
+    for command, *file in (("info",), ("verify",), ("cat",), ("export", f"{tmp_path}/all")):
+        printed = mqstore(command, root, *file)
+        assert printed.err.startswith("mqstore: the entries of dledger-n0 are not here: ")
+    assert folder_contents(root) == before
+    assert "are not here" not in mqstore("cat", root, "--commit-log", tmp_path / "elsewhere").err
 
 
 def test_several_members(mqstore: MqStore, root: Path) -> None:

@@ -89,6 +89,7 @@ _root.params.append(version_option())
 @json_option
 def info(directory: Path, commit_log: tuple[Path, ...], as_json: bool) -> int:
     """Files, topics and queues with their offsets, checkpoint."""
+    _warn_of_entries(StoreDirectory(directory, commit_log))
     found = summary.summary(directory, commit_log)
     for line in [printable_json(found)] if as_json else summary.as_text(found):
         click.echo(line)
@@ -103,7 +104,7 @@ def info(directory: Path, commit_log: tuple[Path, ...], as_json: bool) -> int:
 def cat(directory: Path, commit_log: tuple[Path, ...], as_json: bool, **chosen: Any) -> int:
     """Messages in the order of the commit log: a table on a terminal, else a line of JSON each."""
     warnings = _Warnings()
-    _warn_of_broker(directory)
+    _warn(directory, commit_log)
     terminal = sys.stdout.isatty() and not as_json
     limited = terminal and chosen["limit"] is None
     if limited:
@@ -128,7 +129,7 @@ def verify_command(
     directory: Path, commit_log: tuple[Path, ...], delay_levels: str | None, slots: int | None
 ) -> int:
     """Every record, every consume queue entry and every index item against each other."""
-    _warn_of_broker(directory)
+    _warn(directory, commit_log)
     with _progress("verifying") as (advance, tell):
         verdict = verify.verify(
             directory,
@@ -178,7 +179,7 @@ def rebuild_command(
     with files_are_as_open_as(directory):
         if copy is not None:
             StoreDirectory(directory, commit_log).log_files()  # the error when there is none
-            _warn_of_broker(directory)
+            _warn(directory, commit_log)
             settings = settings.as_in(directory)
             copy_store(directory, copy, commit_log)
             commit_log = ()
@@ -197,7 +198,7 @@ def rebuild_command(
 def export(directory: Path, commit_log: tuple[Path, ...], file: Path, **chosen: Any) -> int:
     """Messages into a Parquet file."""
     warnings = _Warnings()
-    _warn_of_broker(directory)
+    _warn(directory, commit_log)
     count = parquet.export(
         selection.select(directory, selection.Selection(**chosen), warnings, commit_log), file
     )
@@ -261,13 +262,34 @@ class _Warnings:
         click.echo(f"mqstore: {text}", err=True)
 
 
-def _warn_of_broker(directory: Path) -> None:
-    if StoreDirectory(directory).is_locked:
+def _warn(directory: Path, commit_log: tuple[Path, ...]) -> None:
+    """Of what makes the rest look odd."""
+    store = StoreDirectory(directory, commit_log)
+    _warn_of_entries(store)
+    if store.is_locked:
         click.echo(
             "mqstore: a broker has this store open: what it is writing right now may look "
             "unfinished",
             err=True,
         )
+
+
+def _warn_of_entries(store: StoreDirectory) -> None:
+    folder = store.member_folder
+    if folder is not None and store.lacks_entries:
+        text = (
+            f"the entries of {folder.name} are not here: name their folder with --commit-log "
+            "(storePathDLedgerCommitLog), and that of an older log beside it"
+        )
+        click.echo(f"mqstore: {printable(text)}", err=True)
+
+
+def _json(value: Any) -> str:
+    return (
+        json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        .encode("utf-8", "replace")
+        .decode()
+    )
 
 
 def _print_table(messages: Iterator[MessageExt]) -> None:

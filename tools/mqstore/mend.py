@@ -36,8 +36,8 @@ def mend(root: Path, commit_log: Sequence[Path] = (), *, file_size: int) -> list
     person to look at.
     """
     directory = StoreDirectory(root, commit_log)
-    log = directory.log_files()
     refuse_member(directory, ELSEWHERE)
+    log = directory.log_files()
     for path, _, problem in log.problems:
         if not problem.startswith(_MISSING):
             raise StoreFileError(path, problem)

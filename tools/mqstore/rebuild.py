@@ -129,11 +129,11 @@ def rebuild(
     """Make queues and index anew. ``before``: the store that this is a copy of, whose queues tell
     which numbers were given. Raises StoreLockedError, StoreFileError, OutOfSpaceError, OSError."""
     directory = StoreDirectory(root, commit_log)
-    detected = directory.log_files()  # the errors of a directory that is none, before the lock
     refuse_member(
         directory,
         "move consumequeue/ and index/ away, its next start makes them of what is committed",
     )
+    detected = directory.log_files()  # the errors of a directory that is none, before the lock
     lock = LockFile(root / "lock")
     lock.acquire()
     try:

@@ -69,8 +69,8 @@ def repair(
     """Tell what becomes of each place in one line. Raises StoreLockedError, StoreFileError,
     OSError."""
     directory = StoreDirectory(root, commit_log)
-    log = directory.log_files()
     refuse_member(directory, ELSEWHERE)
+    log = directory.log_files()
     lock = LockFile(root / "lock")
     lock.acquire()
     try:
