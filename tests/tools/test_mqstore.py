@@ -27,7 +27,9 @@ from .mqstore_world import (
     SLOTS,
     MqStore,
     Printed,
+    flip,
     golden_store,
+    offset_of,
     overwrite,
     small_store,
     verified,
@@ -266,6 +268,25 @@ def test_export_writes_parquet(mqstore: MqStore, tmp_path: Path) -> None:
     assert row["store_timestamp"].timestamp() * 1000 == pytest.approx(NOW + 1)
     assert (row["msg_id"], len(row["offset_msg_id"])) == ("id0001", 32)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["messages.parquet", "store"]
+
+
+@pytest.mark.parametrize("number", [20, 39])
+def test_a_damaged_body_is_no_message(mqstore: MqStore, tmp_path: Path, number: int) -> None:
+    """In the middle, and where the log ends."""
+    pq = pytest.importorskip(
+        "pyarrow.parquet", reason="pyarrow is not installed: pip install aiorocketmq[arrow]"
+    )
+    root, table = small_store(tmp_path / "store"), tmp_path / "messages.parquet"
+    phy_offset = offset_of(root, number)
+    flip(root / "commitlog" / f"{phy_offset // 8192 * 8192:020d}", phy_offset % 8192 + 120)
+    cat, export = mqstore("cat", root), mqstore("export", root, table)
+    assert (cat.code, export.code, cat.err) == (1, 1, export.err)
+    assert f"record at {phy_offset}: the body has the CRC" in cat.err
+    expected = [each for each in range(40) if each != number]
+    rows = [json.loads(line) for line in cat.out.splitlines()]
+    assert [int(row["msgId"].removeprefix("id")) for row in rows] == expected
+    rows = pq.read_table(table).to_pylist()
+    assert [int(row["msg_id"].removeprefix("id")) for row in rows] == expected
 
 
 def test_export_without_pyarrow_says_how_to_get_it(

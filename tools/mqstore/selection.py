@@ -48,15 +48,17 @@ def select(
     left = selection.limit
     if left == 0:
         return
+    intact_from = log.start  # the reader gives out those whose bodies are damaged, too
     for item in LogReader(log).read(_start(root, log, selection)):
         if isinstance(item, Damage):
+            intact_from = item.end
             if not item.tail:
                 warn(
                     printable(
                         f"{item.path}: byte {item.position}: record at {item.begin}: {item.problem}"
                     )
                 )
-        elif selection.wants(item):
+        elif item.phy_offset >= intact_from and selection.wants(item):
             yield item.message()
             if left is not None:
                 left -= 1
