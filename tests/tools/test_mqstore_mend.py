@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.system_disk import PosixDisk
-from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
 
 from ..sim import ManualClock
 from ..store.world import (
@@ -69,6 +70,32 @@ def test_a_hole_is_closed(mqstore: MqStore, tmp_path: Path, clean: bool, empty: 
     assert all(message.body == bodies[message.queue_offset] for message in found)
     assert found[-1].queue_offset == 59
     assert put_ok(store).queue_offset == 60
+    store.close()
+
+
+def test_a_mend_that_is_interrupted_is_gone_on_with(
+    mqstore: MqStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run finds no hole any more."""
+    filled(tmp_path)
+    files = sorted((tmp_path / "commitlog").iterdir())
+    files[1].unlink()
+    make, made = MappedFile.create, []
+
+    def create(*arguments: Any) -> MappedFile:
+        made.append(make(*arguments))
+        raise OutOfSpaceError(made[0].path, "no space left")
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(MappedFile, "create", create)
+        assert mqstore("mend", tmp_path).code == 2
+    assert files[1].exists()
+    assert mqstore("mend", tmp_path).out == "no file of the commit log is missing\n"
+    store = open_store(tmp_path)
+    assert store.recovery is not None
+    assert not store.recovery.clean
+    assert list(store.damage.places) == [LOG_FILE]
+    assert 40 < len(bodies_of(store)) < 60
     store.close()
 
 

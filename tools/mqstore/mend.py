@@ -51,15 +51,13 @@ def mend(root: Path, commit_log: Sequence[Path] = (), *, file_size: int) -> list
 
 def _mend(directory: StoreDirectory, log: FileSequence, size: int) -> list[str]:
     done = []
-    missing = [
-        (start, end - begin) for begin, end in log.holes() for start in range(begin, end, size)
-    ]
-    for start, _ in missing:
+    missing = [start for begin, end in log.holes() for start in range(begin, end, size)]
+    claimed, end = _claimed(directory), log.files[-1].end if log.files else 0
+    if missing or claimed > end > 0:
+        _have_everything_read(directory)  # first: behind a stop in the middle nothing is missing
+    for start in missing:
         path = _make_empty(directory, start, size)
         done.append(f"{path}: made, empty: the messages in it are lost, those behind it are kept")
-    claimed, end = _claimed(directory), log.files[-1].end if log.files else 0
-    if done or claimed > end > 0:
-        _have_everything_read(directory)
     if claimed <= end:
         return done
     if not log.files:
