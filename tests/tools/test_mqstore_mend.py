@@ -178,6 +178,22 @@ def test_several_paths(mqstore: MqStore, tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("command", [("rebuild",), ("mend",), ("repair", "--from=localhost:1")])
+def test_a_commit_log_that_another_store_has_open(
+    mqstore: MqStore, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    root, log = small_store(tmp_path / "store"), tmp_path / "log"
+    before = folder_contents(root)
+    other = open_store(tmp_path / "other", store_path_commit_log=str(log))
+    put_ok(other)
+    printed = mqstore(command[0], root, *command[1:], "--commit-log", log)
+    assert printed.code == 2
+    assert f"{log} is the commit log of another process" in printed.err
+    assert folder_contents(root) == before
+    other.close()
+    assert mqstore(command[0], root, *command[1:], "--commit-log", log).code == 0
+
+
 # -- extensions
 
 

@@ -284,14 +284,6 @@ def _warn_of_entries(store: StoreDirectory) -> None:
         click.echo(f"mqstore: {printable(text)}", err=True)
 
 
-def _json(value: Any) -> str:
-    return (
-        json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        .encode("utf-8", "replace")
-        .decode()
-    )
-
-
 def _print_table(messages: Iterator[MessageExt]) -> None:
     rows = []
     for message in messages:

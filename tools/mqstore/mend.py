@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ...daemon.printable import printable
-from ...store.disk.lock_file import AbortFile, LockFile
+from ...store.disk.lock_file import AbortFile
 from ...store.disk.mapped_file import MappedFile
 from ...store.disk.system_disk import PosixDisk
 from ...store.inspect import StoreDirectory
@@ -22,6 +22,7 @@ from ...store.log.log_reader import FileSequence
 from ...store.model.errors import StoreFileError
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from .entry_check import ELSEWHERE, refuse_member
+from .sole_use import sole_use
 
 __all__ = ["mend"]
 
@@ -37,16 +38,11 @@ def mend(root: Path, commit_log: Sequence[Path] = (), *, file_size: int) -> list
     """
     directory = StoreDirectory(root, commit_log)
     refuse_member(directory, ELSEWHERE)
-    log = directory.log_files()
-    for path, _, problem in log.problems:
-        if not problem.startswith(_MISSING):
-            raise StoreFileError(path, problem)
-    lock = LockFile(root / "lock")
-    lock.acquire()
-    try:
+    with sole_use(directory) as log:
+        for path, _, problem in log.problems:
+            if not problem.startswith(_MISSING):
+                raise StoreFileError(path, problem)
         return [printable(line) for line in _mend(directory, log, log.file_size or file_size)]
-    finally:
-        lock.release()
 
 
 def _mend(directory: StoreDirectory, log: FileSequence, size: int) -> list[str]:

@@ -19,7 +19,6 @@ from ...daemon.printable import printable
 from ...remoting.outages import Outages
 from ...remoting.system_clock import SystemClock
 from ...store.disk.holes import data_ranges
-from ...store.disk.lock_file import LockFile
 from ...store.disk.mapped_file_queue import MappedFileQueue
 from ...store.disk.system_disk import PosixDisk
 from ...store.index.index_file import HEADER_SIZE, ITEM
@@ -41,6 +40,7 @@ from ...store.queues.queue_ends import QueueEnd, QueueEnds
 from ...store.recovery.queue_rebuild import QueueRebuild, keep_numbers
 from .entry_check import refuse_member
 from .index_check import index_paths, read_header
+from .sole_use import sole_use
 from .verify import DELAY_LEVELS
 
 __all__ = ["RebuildSettings", "Rebuilt", "copy_store", "rebuild", "report_lines"]
@@ -133,17 +133,12 @@ def rebuild(
         directory,
         "move consumequeue/ and index/ away, its next start makes them of what is committed",
     )
-    detected = directory.log_files()  # the errors of a directory that is none, before the lock
-    lock = LockFile(root / "lock")
-    lock.acquire()
-    try:
+    with sole_use(directory) as log:
         work = root / _WORK
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         old_queues = StoreDirectory(before or root).queue_readers
-        return _Rebuild(directory, work, detected.file_size, settings, old_queues).run(progress)
-    finally:
-        lock.release()
+        return _Rebuild(directory, work, log.file_size, settings, old_queues).run(progress)
 
 
 class _Rebuild:

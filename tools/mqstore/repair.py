@@ -14,7 +14,6 @@ from ...broker.config.config import SecretConfig
 from ...daemon.launch import Settings, read_properties_file
 from ...daemon.printable import printable
 from ...remoting.transport.tls import TlsConfig, TlsMode, client_context
-from ...store.disk.lock_file import LockFile
 from ...store.disk.mapped_file import MappedFile
 from ...store.disk.system_disk import PosixDisk
 from ...store.inspect import StoreDirectory
@@ -23,6 +22,7 @@ from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
 from ...store.replica.repair import DamagedThereTooError, bytes_over_files, intact_bytes
 from .entry_check import ELSEWHERE, refuse_member
+from .sole_use import sole_use
 
 __all__ = ["Repaired", "StreamFrom", "repair", "replica_at"]
 
@@ -70,10 +70,7 @@ def repair(
     OSError."""
     directory = StoreDirectory(root, commit_log)
     refuse_member(directory, ELSEWHERE)
-    log = directory.log_files()
-    lock = LockFile(root / "lock")
-    lock.acquire()
-    try:
+    with sole_use(directory) as log:
         mended = left = 0
         places, log_end = _damaged_places(log, progress)
         damaged = {(place.begin, place.end) for place in places}
@@ -100,8 +97,6 @@ def repair(
                 damaged.remove((place.begin, place.end))
                 tell(printable(f"{_name(place)}: mended ({place.problem})"))
         return Repaired(mended, left)
-    finally:
-        lock.release()
 
 
 def _name(place: Damage) -> str:
