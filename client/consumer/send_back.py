@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...remoting.errors import RocketMQError
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.errors import BrokerError, RocketMQError
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from ...remoting.protocol.message.properties import (
     MessageError,
@@ -21,7 +21,7 @@ from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.instance import ClientInstance
 from ..namespaces import with_namespace, wrap_queue
 from ..producer.delivery import Delivery
-from ..producer.sending import Outgoing
+from ..producer.sending import Outgoing, SendStatus
 
 log: Final = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class SendBack:
                 anew = self._as_new_message(message, delay_level)
             except MessageError:
                 raise error from None
-            await self._delivery.deliver(anew, None, _TIMEOUT)
+            await self._send(anew)
 
     async def to_dead_letters(self, message: MessageExt) -> None:
         """As a new message to the retry topic, tried as often as it may be: the broker keeps it as
@@ -71,7 +71,17 @@ class SendBack:
         except MessageError:
             await self._to_its_broker(message, -1)
         else:
-            await self._delivery.deliver(anew, None, _TIMEOUT)
+            await self._send(anew)
+
+    async def _send(self, anew: Outgoing) -> None:
+        """A broker whose disk was not in time may forget it with its power: whoever hands it back
+        keeps the message, which may come twice then. (The original takes any answer for success.)
+        """
+        result = await self._delivery.deliver(anew, None, _TIMEOUT)
+        if result.status is SendStatus.FLUSH_DISK_TIMEOUT:
+            raise BrokerError(
+                ResponseCode.FLUSH_DISK_TIMEOUT, "not known to be on the disk", str(result.queue)
+            )
 
     async def _to_its_broker(self, message: MessageExt, delay_level: int) -> None:
         header = ConsumerSendMsgBackRequest(

@@ -73,3 +73,16 @@ def test_as_a_new_message_it_has_as_many_attempts(before: int, last: bool) -> No
         assert (sent.reconsume_times >= sent.max_reconsume_times) is last
 
     play(scene)
+
+
+def test_what_a_disk_may_forget_is_not_given_back() -> None:
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        broker.answers[BACK] = lambda _: Reply(ResponseCode.SYSTEM_BUSY, remark="not now")
+        late = SendMessageResponse(msg_id="AA", queue_id=0, queue_offset=17)
+        broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(
+            ResponseCode.FLUSH_DISK_TIMEOUT, header=late
+        )
+        with pytest.raises(BrokerError, match="not known to be on the disk"):
+            await SendBack(instance, "g", 3)(stored(4), 0)
+
+    play(scene)
