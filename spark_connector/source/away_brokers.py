@@ -34,14 +34,20 @@ class AwayBrokers:
     def names(self) -> frozenset[str]:
         return frozenset(self._since)
 
+    def begin(self, away: Iterable[str]) -> None:
+        """A trigger has looked for the first time; ``away`` did not answer. Whoever did has been
+        back, if nobody has looked for as long as brokers may be away."""
+        now = self._clock.now()
+        self._watched = set()
+        if now - self._looked_at >= self._longest_s:
+            self._watched = self._since.keys() & set(away)
+            self._since = dict.fromkeys(self._watched, now)
+        self._looked_at = now
+
     def are_watched(self, away: Iterable[str]) -> bool:
         """Whether brokers are to be asked again in this trigger, as ``away`` are."""
-        now, names = self._clock.now(), set(away)
-        if now - self._looked_at >= self._longest_s:
-            self._watched = self._since.keys() & names
-            self._since |= dict.fromkeys(self._watched, now)
-        self._looked_at = now
-        self._watched &= names
+        now = self._looked_at = self._clock.now()
+        self._watched &= set(away)
         return self._options.fail_on_data_loss and any(
             now - self._since[name] < self._longest_s for name in self._watched
         )

@@ -237,6 +237,7 @@ class StreamOffsets:
     def _watched(self, start: Checkpoint) -> _Seen:
         """What is there once it is clear who is away."""
         seen = self._look(start)
+        self._away.begin(seen.away)
         while self._away.are_watched(seen.away):
             self._clock.sleep(WATCH_PAUSE_S)
             seen = self._look(start)

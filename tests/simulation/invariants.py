@@ -41,13 +41,12 @@ from .journal import (
     Delivered,
     Journal,
     has_tag,
-    is_hopeless,
     light_queues,
 )
 from .loop import Process
 from .machine import Machine
 from .reads import Place, Stored, said, stored
-from .workload import ASKING, GROUP, ORDERED, TAGGED
+from .workload import ASKING, GROUP, ORDERED, TAGGED, given_up
 from .world import World
 
 LOOK_S = 0.5
@@ -119,9 +118,8 @@ def _as_ever(world: World, there: Stored, journal: Journal, habits: Habits) -> I
     for group, its in _groups(habits).items():
         given = [each for each in journal.delivered if each.group == group]
         dead = dead_letters(world, group)
-        for body in sorted(dead):
-            if group != GROUP or not (is_hopeless(body) or len(body) > journal.limit):
-                yield f"a dead letter of {group} that its handlers take: {body!r}"
+        for body in sorted(dead - given_up(dead, group, habits, journal.limit)):
+            yield f"a dead letter of {group} that its handlers take: {body!r}"
         had = journal.had(group, expires=bool(world.expired)) | dead
         yield from _all_consumed(readable, had, group, its)
         yield from _numbers([each for each in given if not each.again])

@@ -20,7 +20,7 @@ from .tables import (
     offsets_differ,
     tables_differ,
 )
-from .workload import ASKING, GROUP, ORDERED, TAGGED
+from .workload import ASKING, GROUP, ORDERED, TAGGED, given_up
 from .world import World
 
 QUIET_S: Final = 100.0
@@ -160,7 +160,8 @@ def _consumed(case: Case, groups: dict[str, str]) -> Iterator[str]:
         assert master.broker is not None
         for group, topic in groups.items():
             had = case.journal.had(group, expires=bool(case.world.expired))
-            had |= dead_letters(case.world, group)
+            dead = dead_letters(case.world, group)
+            had |= given_up(dead, group, case.habits, case.journal.limit)
             known = topic in master.broker.state.topics  # or nobody was told that it has it
             for place, body in stored(master.broker.store, name, [topic]).items():
                 if expired_at_any(case.world, name, place) or case.world.had_forgotten(name):

@@ -32,6 +32,7 @@ from .loop import START_S, Process
 from .machine import Machine
 from .reads import Place, stored
 from .settling import ON_ITS_WAY_S, QUIET_S, Case, settle
+from .workload import GROUP, ORDERED, given_up
 from .world import World
 
 DISK = Path("/disk")
@@ -323,3 +324,14 @@ def test_a_body_that_is_too_long_may_be_a_dead_letter(world: World, limit: int, 
     journal.delivered.append(Delivered("g", "T", "a", 0, 0, b"long", False, False))
     assert bool(list(_stored_as_told(world, {}, journal))) is told
     assert (b"long" not in journal.had("g", expires=False)) is told
+
+
+# -- what its handlers never take
+
+
+@pytest.mark.parametrize("hopeless", [False, True])
+def test_dead_letters_are_those_that_nobody_takes(hopeless: bool) -> None:
+    often = habits(Random(1))._replace(hopeless=hopeless)
+    dead = {b"7", b"8", b"9" + b"." * 100}
+    assert given_up(dead, GROUP, often, 100) == dead - {b"8"} - ({b"7"} if not hopeless else set())
+    assert given_up(dead, ORDERED, often, 100) == set()

@@ -52,6 +52,20 @@ DELAYS_S = (1, 5, 10)
 CLIENTS = ("producer", "c1", "c2", "o1", "o2", "q1", "t1", "admin")
 
 
+def _is_never_taken(group: str, body: bytes, habits: Habits) -> bool:
+    """By handlers."""
+    return habits.hopeless and group == GROUP and is_hopeless(body)
+
+
+def given_up(dead: set[bytes], group: str, habits: Habits, limit: int) -> set[bytes]:
+    """Those of its dead letters that handlers never take, or brokers, whose limit is that."""
+    return {
+        body
+        for body in dead
+        if _is_never_taken(group, body, habits) or (group == GROUP and len(body) > limit)
+    }
+
+
 class Clients:
     """A producer, two members of a group whose handlers refuse now and then, one or two of a group
     that consumes in order, perhaps one that consumes by asking and one that wants messages with a
@@ -215,8 +229,7 @@ class Clients:
                 if handling_s and not self.journal.done:
                     await asyncio.sleep(random.expovariate(1 / handling_s))
             consumed = again or self.journal.done or random.random() >= refused
-            if self.habits.hopeless and group == GROUP and is_hopeless(message.body):
-                consumed = False
+            consumed &= not _is_never_taken(group, message.body, self.habits)
             self.journal.delivered.append(
                 Delivered(
                     group, message.topic, message.broker_name, message.queue_id,

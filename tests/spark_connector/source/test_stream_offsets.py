@@ -17,7 +17,9 @@ from aiorocketmq.spark_connector.access.broker_access import MaxOffset
 from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.access.offsets import Offsets
+from aiorocketmq.spark_connector.access.options import parse_source_options
 from aiorocketmq.spark_connector.access.seen import Seen
+from aiorocketmq.spark_connector.source.away_brokers import AwayBrokers
 from aiorocketmq.spark_connector.source.planner import ranges_between
 from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
@@ -537,6 +539,32 @@ def test_two_short_outages_at_two_triggers_are_no_long_one(
             return
         assert offsets.latest(start) == {ONE: 100, TWO: 20}
         assert outage_s <= clock.now() - began <= outage_s + 2
+
+
+def test_a_second_outage_ends_a_trigger_however_short_the_limit_is(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "500"})
+    start = {ONE: 50, TWO: 10}
+    offsets.latest(start)
+    cluster.down = {"a:0"}
+    clock.sleep(3600)
+    offsets.latest(start)
+    clock.sleep(3600)
+    began = clock.now()
+    with pytest.raises(RangeTimeoutError):
+        offsets.latest(start)
+    assert clock.now() - began < 5
+
+
+def test_who_answered_meanwhile_was_not_away_for_all_that_time(clock: SimClock) -> None:
+    """Though something else that it should have told was missing both times."""
+    given = {"namesrv": "ns:1", "subscribe": "t", "rocketmqConsumer.pollTimeoutMs": "60000"}
+    away = AwayBrokers(parse_source_options(given, streaming=True, environment={}), clock)
+    for _ in range(2):
+        clock.sleep(3600)
+        away.begin(())
+        away.check({"a": "its marks cannot be read"})
 
 
 class ThatGoesOn(SimClock):
