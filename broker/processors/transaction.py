@@ -169,10 +169,9 @@ class TransactionProcessor:
 
     def _note(self, said: int, meant: int, now_ms: int) -> PutResult:
         """Both the half message that the word was about and the copy that stands for it are
-        decided, and so is all else that the copy stands for: after a restart a late word about it
-        would count, and who leads a group next may not have heard yet how far the checks were, and
-        would ask about it once more."""
-        others = self._halves.stands_for(meant)
+        decided. In a group so is all else that the copy stands for: who leads next may not have
+        heard yet how far the checks were, and would ask about it once more."""
+        others = self._halves.stands_for(meant) if self._durability.for_all else ()
         noted = self._log.put_op(meant, now_ms)
         for number in dict.fromkeys((*others, said)) if others or said != meant else ():
             if number != meant:

@@ -149,11 +149,16 @@ class RaftGroup(Cluster):
 
     async def all_have(self, count: int, topic: str, queue_id: int = 0) -> None:
         """Wait until every member that runs has so many messages in a queue."""
+        await self.all_have_the_same(topic, {count}, queue_id)
+
+    async def all_have_the_same(self, topic: str, counts: set[int], queue_id: int = 0) -> None:
+        """Wait until every member that runs has as many messages in a queue as the others, one of
+        these counts."""
 
         async def have() -> bool:
             found = await asyncio.gather(
                 *(self.max_offset(name, topic, queue_id) for name in self.brokers)
             )
-            return all(each == count for each in found)
+            return len(set(found)) == 1 and found[0] in counts
 
-        await until(have, f"every member has {count} messages of {topic}")
+        await until(have, f"every member has {counts} messages of {topic}")
