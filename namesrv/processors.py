@@ -87,7 +87,7 @@ class BrokerProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.REGISTER_BROKER: self._sliced.handler(self.register),
-            RequestCode.UNREGISTER_BROKER: self._sliced.handler(self.unregister),
+            RequestCode.UNREGISTER_BROKER: self._sliced.handler(self.unregister, behind_own=True),
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
         }
 
@@ -134,9 +134,14 @@ class BrokerProcessor:
             remark=remark,
         )
 
-    def unregister(self, request: BrokerRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
-        """In one slice, and behind the registrations that its peer sent before."""
-        self._routes.unregister(request)
+    def unregister(self, request: BrokerRequest, _body: Body, ctx: Context) -> Steps[Reply]:
+        """In one slice, and behind the registrations that its peer sent before. By then that may be
+        gone, and a successor be at its address: who has left is only not missed any more."""
+        if ctx.connection.closed:
+            self.connection_closed(ctx.connection)
+            self._routes.miss_no_more(request.broker_name)
+        else:
+            self._routes.unregister(request)
         log.info(
             "broker unregistered broker=%s id=%d addr=%s",
             request.broker_name,

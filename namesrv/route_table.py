@@ -260,10 +260,14 @@ class RouteTable:
             if known is not None:
                 _take_out(known.broker_addrs, broker.broker_addr)
                 self._drop([known])
-        if broker.broker_name not in self._brokers:
-            self.lost.forget(broker.broker_name)
+        self.miss_no_more(broker.broker_name)
         self._encoded.clear()
         return was_live
+
+    def miss_no_more(self, broker_name: str) -> None:
+        """The last of its brokers has left, unless there is another one."""
+        if broker_name not in self._brokers:
+            self.lost.forget(broker_name)
 
     def is_changed(
         self, broker: BrokerRequest | RegisterBrokerRequest, data_version: DataVersion

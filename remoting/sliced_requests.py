@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from .dispatch import Body, Context, Outcome, SyncHandler, in_task
 from .peer import Peer
-from .slices import Steps
+from .slices import Steps, at_once
 
 T = TypeVar("T")
 
@@ -49,16 +49,20 @@ class SlicedRequests:
         self._window_ends = 0.0
         self._left_s = 0.0
         """Of what may be done at once in this window."""
-        self._unfinished = 0
+        self._unfinished = Counter[Peer]()
         self._turns = _Turns()
         self._in_task = in_task(self._to_the_end)
 
-    def handler(self, work: SlicedHandler) -> SyncHandler:
-        """``work`` as a handler for the table of a processor."""
+    def handler(self, work: SlicedHandler, *, behind_own: bool = False) -> SyncHandler:
+        """``work`` as a handler for the table of a processor. ``behind_own``: it is short, waits
+        for what its peer asked before and for nothing else, and is done for a peer that is gone,
+        too."""
 
         def handle(request: Any, body: Body, ctx: Context) -> Outcome:
             data = bytes(body)
             steps = work(request, data, ctx)
+            if behind_own and ctx.connection not in self._unfinished:
+                return at_once(steps)
             if not self._unfinished and self._may_begin():
                 began = self._now()
                 try:
@@ -68,9 +72,9 @@ class SlicedRequests:
                     return outcome
                 finally:
                     self._left_s -= self._now() - began
-            self._unfinished += 1
+            self._unfinished[ctx.connection] += 1
             ctx.connection.enqueued(len(data))
-            return self._in_task((steps, len(data)), b"", ctx)
+            return self._in_task((steps, len(data), behind_own), b"", ctx)
 
         return handle
 
@@ -91,20 +95,23 @@ class SlicedRequests:
         return self._left_s > 0
 
     async def _to_the_end(
-        self, queued: tuple[Steps[Outcome], int], _body: Body, ctx: Context
+        self, queued: tuple[Steps[Outcome], int, bool], _body: Body, ctx: Context
     ) -> Outcome:
-        """Nothing is done for a peer that is not there any more when its turn comes."""
-        steps, size = queued
+        """Nothing is done for a peer that is not there any more when its turn comes, unless the
+        work is for that as well."""
+        steps, size, anyway = queued
         try:
             async with self._turns.turn_of(ctx.connection):
                 await asyncio.sleep(
                     0
                 )  # or all that begin in this turn would be done in it, one after the other
-                return None if ctx.connection.closed else await in_slices(steps)
+                return await in_slices(steps) if anyway or not ctx.connection.closed else None
         finally:
             steps.close()
             ctx.connection.dequeued(size)
-            self._unfinished -= 1
+            self._unfinished[ctx.connection] -= 1
+            if not self._unfinished[ctx.connection]:
+                del self._unfinished[ctx.connection]
 
 
 class _Turns:

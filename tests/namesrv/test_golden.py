@@ -8,8 +8,7 @@ import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -41,6 +40,11 @@ OVERTOOK = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
 come 2 and 29 ms earlier."""
 
 
+class _Peer(NamedTuple):
+    peer: int
+    closed: bool = False
+
+
 def conversation(name: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, bytes]]:
     for line in golden_lines(name):
         if line["peer"] == "namesrv":
@@ -70,7 +74,7 @@ async def call(
     handler: Handler, line: dict[str, Any], command: RemotingCommand, body: bytes
 ) -> Reply:
     request = from_fields(COMMANDS[RequestCode(command.code)].request, command.ext_fields or {})
-    connection = cast(Connection, SimpleNamespace(peer=line["conn"], closed=False))
+    connection = cast(Connection, _Peer(line["conn"]))
     now_ms = int(line["t"] * 1000)
     ctx = Context(
         request,

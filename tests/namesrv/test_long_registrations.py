@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 import zlib
 from pathlib import Path
@@ -16,8 +17,9 @@ from aiorocketmq.namesrv import registration_body, route_table
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.dispatch import Dispatcher
-from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, pack_registration
+from aiorocketmq.remoting.protocol.bodies.route import ClusterInfo
 from aiorocketmq.remoting.protocol.bodies.topic_config import (
     DataVersion,
     TopicConfig,
@@ -76,21 +78,35 @@ def topics(count: int, queues: int = 1) -> dict[str, TopicConfig]:
 
 
 def register(
-    peer: Connection, count: int, *, packed: bool = False, version: int = 1
+    peer: Connection,
+    count: int,
+    *,
+    packed: bool = False,
+    version: int = 1,
+    name: str = "a",
+    address: str = ADDRESS,
 ) -> asyncio.Task[Response]:
     table = TopicConfigTable(
         topic_config_table=topics(count, version), data_version=DataVersion(counter=version)
     )
     body = RegisterBrokerBody(topic_config_table=table)
     return asyncio.create_task(
-        send(peer, pack_registration(body) if packed else encode_body(body), packed=packed)
+        send(
+            peer,
+            pack_registration(body) if packed else encode_body(body),
+            packed=packed,
+            name=name,
+            address=address,
+        )
     )
 
 
-async def send(peer: Connection, body: bytes, *, packed: bool) -> Response:
+async def send(
+    peer: Connection, body: bytes, *, packed: bool, name: str = "a", address: str = ADDRESS
+) -> Response:
     header = RegisterBrokerRequest(
-        broker_name="a",
-        broker_addr=ADDRESS,
+        broker_name=name,
+        broker_addr=address,
         cluster_name="C",
         ha_server_addr="h",
         broker_id=0,
@@ -295,5 +311,69 @@ def test_who_leaves_behind_its_registration_is_gone_and_not_missed(
         assert await is_empty(client)
         broker.close()
         assert await is_empty(client)
+
+    asyncio.run(scene())
+
+
+async def brokers(peer: Connection) -> set[str]:
+    answer = await peer.invoke(RequestCode.GET_BROKER_CLUSTER_INFO, NoFields(), timeout=60)
+    return set(decode_body(ClusterInfo, answer.body).broker_addr_table)
+
+
+async def missed(peer: Connection) -> set[str]:
+    lost = GetKVListByNamespaceRequest(namespace=LOST_BROKERS)
+    answer = await peer.invoke(RequestCode.GET_KVLIST_BY_NAMESPACE, lost, timeout=60)
+    return set(json.loads(answer.body)["table"]) if answer.body else set()
+
+
+def test_who_leaves_does_not_wait_for_the_registrations_of_others(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        broker, other, client = world.connect(), world.connect(), world.connect()
+        assert (await register(broker, 1)).code == 0
+        done = register(other, 12_000, name="b", address="10.0.0.2:10911")
+        while not await knows(client, "t500"):
+            pass
+        assert (await unregister(broker)).code == 0
+        assert not done.done()
+        broker.close()
+        assert (await done).code == 0
+        assert (await brokers(client), await missed(client)) == ({"b"}, set())
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_who_goes_while_its_leave_waits_has_left(tmp_path: Path, is_followed: bool) -> None:
+    """Its successor at the same address stays."""
+
+    async def scene() -> None:
+        world = World(tmp_path)
+        broker, other, client, after = (world.connect() for _ in range(4))
+        assert (await register(broker, 1)).code == 0
+        third = register(other, 12_000, name="b", address="10.0.0.2:10911")
+        while not await knows(client, "t500"):
+            pass
+        asked = [register(broker, 2, version=2), asyncio.create_task(unregister(broker))]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not asked[1].done()
+        broker.close()
+        await asyncio.gather(*asked, return_exceptions=True)
+        if is_followed:
+            registration = RegisterBrokerRequest(
+                broker_name="a",
+                broker_addr=ADDRESS,
+                cluster_name="C",
+                ha_server_addr="h",
+                broker_id=0,
+            )
+            routes = world.server.brokers._routes
+            routes.register(registration, DataVersion(counter=3), None, dict, after, 0)
+        assert not third.done()
+        assert (await third).code == 0
+        await asyncio.gather(*world.owner.tasks)
+        there = {"a", "b"} if is_followed else {"b"}
+        assert (await brokers(client), await missed(client)) == (there, set())
 
     asyncio.run(scene())
