@@ -87,6 +87,7 @@ class ClientInstance(Startable):
         self.client_id: str = client_id(ip, name, unit_name, stream=stream)
         self.lasting_id: str = client_id(ip, name or DEFAULT_INSTANCE, unit_name, stream=stream)
         """The same after a restart, also where no ``instance_name`` was asked for."""
+        self.earlier_id: str = client_id(ip, name or DEFAULT_INSTANCE)  # that of earlier versions
         self.namespace: str | None = checked_namespace(settings.namespace) or namespace_of_servers(
             namesrv
         )

@@ -105,10 +105,10 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
 
     def local_offsets(self, instance: ClientInstance, group: str) -> LocalOffsets | None:
         """Where a broadcasting consumer keeps how far it got."""
-        return (
-            LocalOffsets(self.offset_folder, instance.lasting_id, group, instance.clock)
-            if self.broadcasting
-            else None
+        if not self.broadcasting:
+            return None
+        return LocalOffsets(
+            self.offset_folder, instance.lasting_id, group, instance.clock, instance.earlier_id
         )
 
     def callbacks(self, instance: ClientInstance, group: str) -> QueueCallbacks:

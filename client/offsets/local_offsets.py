@@ -3,8 +3,8 @@
 
 ``<folder>/<client id>/<group>/offsets.json``, with the content before as ``.bak``. The keys of its
 table are JSON objects, as fastjson writes them; so a Java consumer goes on where this one stopped,
-and the other way round. Earlier versions left unit and ``STREAM`` out of the client id; such a file
-is read until there is the right one.
+and the other way round. Earlier versions left unit and ``STREAM`` out of the client id. Such a file
+may be another consumer's, who is there in any version: nobody takes it over, a line tells of it.
 """
 
 from __future__ import annotations
@@ -50,23 +50,22 @@ class LocalOffsets(KnownOffsets):
         client_id: str,
         group: str,
         clock: Clock,
+        earlier_id: str | None = None,
     ) -> None:
-        """``client_id``: one that stays the same (``ClientInstance.lasting_id``)."""
+        """``client_id``: one that stays the same (``ClientInstance.lasting_id``). ``earlier_id``:
+        what earlier versions had for it."""
         super().__init__()
         self._outages = Outages(clock)
         home = Path(folder or DEFAULT_FOLDER).expanduser()
-        short_id = "@".join(client_id.split("@")[:2])
-        paths = [home / each / group / "offsets.json" for each in (client_id, short_id)]
-        self.path: Path = paths[0]
-        self._files = [
-            BackedFile(path, lost="what was consumed since comes again")
-            for path in dict.fromkeys(paths)
-        ]
+        self.path: Path = home / client_id / group / "offsets.json"
+        self._earlier_path = home / (earlier_id or client_id) / group / "offsets.json"
+        self._file = BackedFile(self.path, lost="what was consumed since comes again")
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
-        """Raises ``ConfigError`` when the file cannot be read."""
-        await asyncio.to_thread(self._read)
+        """Before the first use. Raises ``ConfigError`` when the file cannot be read."""
+        if not await asyncio.to_thread(self._read):
+            await asyncio.to_thread(self._tell_of_earlier)
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """What the file has. Raises ``ConfigError`` when neither it nor its backup can be read."""
@@ -99,16 +98,24 @@ class LocalOffsets(KnownOffsets):
     # ----------------------------------------------------------------------------------------------
 
     def _read(self) -> dict[MessageQueue, int]:
-        for file in self._files:
-            try:
-                table = file.load(lambda text: decode_body(OffsetFile, text.encode()).offset_table)
-            except (OSError, UnusableFileError) as error:
-                raise ConfigError(
-                    f"the offsets cannot be read; repair or remove {file.path}: {error}"
-                ) from error
-            if table is not None:
-                return dict(table)
-        return {}
+        try:
+            table = self._file.load(
+                lambda text: decode_body(OffsetFile, text.encode()).offset_table
+            )
+        except (OSError, UnusableFileError) as error:
+            raise ConfigError(
+                f"the offsets cannot be read; repair or remove {self.path}: {error}"
+            ) from error
+        return dict(table or {})
+
+    def _tell_of_earlier(self) -> None:
+        if self._earlier_path != self.path and os.path.exists(self._earlier_path):
+            log.warning(
+                "offsets of an earlier version, or of another consumer, are not used file=%s; "
+                "where this consumer wrote it, stop that and move it to %s",
+                self._earlier_path,
+                self.path,
+            )
 
     def _write(self, offsets: dict[MessageQueue, int]) -> None:
-        self._files[0].save(dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))
+        self._file.save(dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))

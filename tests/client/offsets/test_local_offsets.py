@@ -229,35 +229,50 @@ def test_the_folder_is_the_client_id_of_the_original(
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("kind", "options", "client_id"), WHOSE[2:])
-def test_a_file_without_unit_and_stream_is_taken_over(
-    tmp_path: Path, kind: Consumer, options: dict[str, str], client_id: str
+EARLIER = [
+    (PushConsumer, {"instance_name": "ann", "unit_name": "u"}, "10.0.0.1@ann"),
+    (PullConsumer, {}, "10.0.0.1@DEFAULT"),
+    (PullConsumer, {"instance_name": "ann@home"}, "10.0.0.1@ann@home"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "earlier_id"), EARLIER)
+def test_what_earlier_versions_wrote_may_be_another_consumers_and_is_told(
+    tmp_path: Path,
+    kind: Consumer,
+    options: dict[str, str],
+    earlier_id: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """There earlier versions wrote."""
+    """They left unit and ``STREAM`` out. A push consumer has its file there in any version."""
 
     async def main() -> None:
-        before = tmp_path / client_id.removesuffix("@STREAM").removesuffix("@u") / "g"
-        before.mkdir(parents=True)
-        (before / "offsets.json").write_text(AS_JAVA_WRITES_IT)
-        await offsets_of(kind, tmp_path, **options).commit({SECOND: 10})
-        (before / "offsets.json").write_text("of somebody else")
+        earlier = tmp_path / earlier_id / "g" / "offsets.json"
+        name = earlier_id.partition("@")[2]
+        await offsets_of(PushConsumer, tmp_path, instance_name=name).commit({FIRST: 5})
+        assert earlier.exists()
         offsets = offsets_of(kind, tmp_path, **options)
-        assert [await offsets.fetch(queue) for queue in (FIRST, SECOND)] == [17, 10]
+        await offsets.check()
+        assert await offsets.fetch(FIRST) is None
+        [line] = caplog.messages
+        assert f"file={earlier}" in line
+        assert f"move it to {offsets.path}" in line
+        await offsets.commit({SECOND: 10})
+        offsets = offsets_of(kind, tmp_path, **options)
+        await offsets.check()
+        assert [await offsets.fetch(queue) for queue in (FIRST, SECOND)] == [None, 10]
+        assert caplog.messages == [line]
 
     asyncio.run(main())
 
 
-def test_when_the_file_that_is_to_be_taken_over_cannot_be_read_the_user_is_told(
-    tmp_path: Path,
-) -> None:
+def test_a_damaged_file_of_another_consumer_keeps_nobody_from_starting(tmp_path: Path) -> None:
     async def main() -> None:
-        before = tmp_path / "10.0.0.1@ann" / "g" / "offsets.json"
-        before.parent.mkdir(parents=True)
-        before.write_text("no JSON")
+        earlier = tmp_path / "10.0.0.1@ann" / "g" / "offsets.json"
+        earlier.parent.mkdir(parents=True)
+        earlier.write_text("no JSON")
         offsets = offsets_of(PullConsumer, tmp_path, instance_name="ann")
-        with pytest.raises(
-            ConfigError, match=r"repair or remove .*10\.0\.0\.1@ann/g/offsets\.json"
-        ):
-            await offsets.check()
+        await offsets.check()
+        assert await offsets.fetch(FIRST) is None
 
     asyncio.run(main())
