@@ -161,7 +161,7 @@ class RuntimeConfig:
         in_force: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
     ) -> None:
         """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even
-        handed out. ``of_this_machine``: what is not written before somebody changes it.
+        handed out. ``of_this_machine``: what is not written before somebody says what it is.
         ``in_force``: what a configured value comes to, for those who ask; the file keeps what was
         configured."""
         self._records = tuple(records)
@@ -226,13 +226,14 @@ class RuntimeConfig:
         async with self._lock:
             values = await self._read(text)
             changed = [each.name for each, value in values if self._set(each, value)]
-            self._unwritten.difference_update(changed)
+            said = {each.name for each, _ in values} & self._unwritten  # also that it shall stay so
+            self._unwritten -= said
             if changed:
                 self.data_version = self.data_version.next(self._clock.time_ms())
                 log.info("configuration changed by=%s properties=%s", source, changed)
                 for listener in self.on_change:
                     listener(changed)
-            if changed or self._unsaved:
+            if changed or said or self._unsaved:
                 self._unsaved = True
                 await self._save()
                 self._unsaved = False

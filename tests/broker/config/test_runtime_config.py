@@ -89,6 +89,18 @@ def test_what_only_this_machine_says_is_not_written(tmp_path: Path) -> None:
     assert "rocketmqHome=/home" in runtime.text().splitlines()
 
 
+def test_what_follows_the_machine_can_be_kept_as_it_is(tmp_path: Path) -> None:
+    """It has the value that it was given already; the next start may find another address."""
+    path = tmp_path / "b.conf"
+    config = BrokerConfig(broker_name="b", broker_ip1="192.0.2.1")
+    runtime = RuntimeConfig((config,), path, ManualClock(), of_this_machine={"brokerIP1"})
+    assert asyncio.run(runtime.update("brokerIP1=192.0.2.1", "test")) == []
+    assert written(path)["brokerIP1"] == "192.0.2.1"
+    path.unlink()
+    assert asyncio.run(runtime.update("brokerIP1=192.0.2.1", "test")) == []
+    assert not path.exists()
+
+
 def test_what_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "b.conf"
     runtime = runtime_config(path, BrokerConfig(broker_name="b"))
