@@ -285,13 +285,23 @@ class AclFiles:
             [written if each.path == written.path else each for each in self.table.files]
         )
         replace_file(path, text)
-        return table, {**self._seen, path: _stamp(path)}
+        return table, {**self._seen, **_stamp_of(path, data)}
 
 
 def _stamp(path: Path) -> tuple[int, int]:
     """Raises OSError."""
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
+
+
+def _stamp_of(path: Path, data: bytes) -> Seen:
+    """Of the file with this content. None where somebody has put another one there meanwhile: with
+    the stamp of before it is read at the next look."""
+    with suppress(OSError):
+        stamp = _stamp(path)
+        if path.read_bytes() == data:
+            return {path: stamp}
+    return {}
 
 
 def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:

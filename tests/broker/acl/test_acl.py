@@ -16,6 +16,7 @@ import yaml
 from aiorocketmq.broker.acl.files import AclFiles, open_acl, read_acl_file
 from aiorocketmq.broker.acl.permissions import AccessTable, AclError, AclFile, Permission
 from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.daemon.persist import replace_file
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.signed import signed_content
 from aiorocketmq.remoting.signature import Credentials, Signer, signature, signed
@@ -340,5 +341,27 @@ def test_an_account_is_revoked_while_another_file_cannot_be_used(tmp_path: Path,
         assert await files.refresh()
         assert "somebody" in files.table.accounts
         assert "producer" not in files.table.accounts
+
+    asyncio.run(run())
+
+
+def test_what_somebody_writes_behind_a_change_counts_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that saved at that moment revokes an account."""
+    by_hand = "accounts: [{accessKey: another, secretKey: my-secret}]"
+
+    def and_somebody(path: Path, text: str) -> None:
+        replace_file(path, text)
+        path.write_text(by_hand)
+
+    async def run() -> None:
+        files = files_of(home(tmp_path))
+        with monkeypatch.context() as patched:
+            patched.setattr("aiorocketmq.broker.acl.files.replace_file", and_somebody)
+            await files.set_account({"accessKey": "newcomer", "secretKey": "my-secret"})
+        assert "newcomer" in files.table.accounts
+        assert await files.refresh()
+        assert set(files.table.accounts) == {"another"}
 
     asyncio.run(run())
