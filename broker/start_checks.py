@@ -19,7 +19,7 @@ from ..daemon.launch import LaunchError, Settings, SettingsError
 from ..remoting.errors import ConnectError
 from ..remoting.protocol.commands.route import MAX_NAME
 from ..remoting.transport.accepting import check_bindable
-from ..remoting.transport.address import is_host, split_address
+from ..remoting.transport.address import are_two_addresses, is_host, split_address
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..store.disk.system_disk import PosixDisk
 from ..store.files import log_files
@@ -180,31 +180,28 @@ async def check_here(
             f"prometheusPort={config.prometheus_port} needs the package prometheus_client, which "
             "is not installed"
         )
-    held = {*_ports(before).values(), *_ports(running).values()}
-    await asyncio.to_thread(_check_system, settings, before, held, tls)
+    await asyncio.to_thread(_check_system, settings, before, running, tls)
 
 
-def _check_system(
-    settings: Settings, before: Settings, held: Collection[int], tls: TlsConfig
-) -> None:
-    """``held``: ports that were looked at before, or are this broker's own."""
+def _check_system(settings: Settings, before: Settings, running: Settings, tls: TlsConfig) -> None:
     if settings[BrokerClientConfig].use_tls:
         client_context(tls)
-    host = settings[BrokerServerConfig].bind_address
-    if host != before[BrokerServerConfig].bind_address:
+    host, old_host, own_host = (
+        each[BrokerServerConfig].bind_address for each in (settings, before, running)
+    )
+    if host != old_host:
         check_bindable("bindAddress", host, 0)
+    moves = host != old_host and are_two_addresses(host, own_host)
+    looked_at_or_own = {*_ports(before).values(), *_ports(running).values()}
     config, old_config = settings[BrokerConfig], before[BrokerConfig]
     if config.prometheus_port and config.prometheus_address != old_config.prometheus_address:
         check_bindable("prometheusAddress", config.prometheus_address, 0)
     if config.acl_enable and not old_config.acl_enable:
         check_acl(config)
     for name, port in _ports(settings).items():
-        if port not in held:
-            check_bindable(
-                name,
-                config.prometheus_address if name == "prometheusPort" else host,
-                port,
-            )
+        at = config.prometheus_address if name == "prometheusPort" else host
+        if port not in looked_at_or_own or (moves and port and name != "prometheusPort"):
+            check_bindable(name, at, port)
     store, old = settings[MessageStoreConfig], before[MessageStoreConfig]
     if store != old:
         _check_store(store)

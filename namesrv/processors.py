@@ -50,6 +50,7 @@ from ..remoting.protocol.wire import NoFields
 from ..remoting.sliced_requests import SlicedRequests
 from ..remoting.slices import Steps
 from ..remoting.transport.accepting import check_bindable
+from ..remoting.transport.address import are_two_addresses
 from ..remoting.transport.flow import Limits
 from .config import HOME, NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
@@ -422,6 +423,7 @@ class ConfigProcessor:
         files of its own there, and not in ours. ``own_port``: which is listened on."""
         self._config = config
         self._own_port = own_port
+        self._own_address = config.bind_address
         self._lock = asyncio.Lock()
         self._extra = dict(extra)
         self._file = SavedFile(config.config_store_path, self._file_text)
@@ -480,7 +482,9 @@ class ConfigProcessor:
         host, port = after.bind_address, after.listen_port
         if host != self._config.bind_address:
             await asyncio.to_thread(check_bindable, "bindAddress", host, 0)
-        if port not in (self._config.listen_port, self._own_port()):
+        elif port == self._config.listen_port:
+            return
+        if port != self._own_port() or are_two_addresses(host, self._own_address):
             await asyncio.to_thread(check_bindable, "listenPort", host, port)
 
     def _file_text(self) -> str:

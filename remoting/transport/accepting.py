@@ -126,13 +126,13 @@ def listening_socket(host: str, port: int, backlog: int, *, port_property: str) 
 def check_bindable(name: str, host: str, port: int) -> None:
     """Whether ``listening_socket`` would work now; nobody can connect meanwhile. ``name``: of the
     property that says so. Blocks where the host is a name. Raises ``AddressInUseError``."""
-    what = f"{name}={port or host} cannot be listened on"
+    what = f"{name}={port or host} cannot be listened on" + (f" at {host}" if port and host else "")
     if host and not is_host(host):
         raise AddressInUseError(f"{what}: no address and no name")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-        except OSError as error:
-            raise AddressInUseError(f"{what}: {error.strerror or error}") from None
+    except OSError as error:
+        raise AddressInUseError(f"{what}: {error.strerror or error}") from None

@@ -47,6 +47,15 @@ def is_ip_address(host: str) -> bool:
     return True
 
 
+def are_two_addresses(one: str, other: str) -> bool:
+    """Whether nothing that is listened on at the one can be in the way at the other one. A name may
+    be any address, and what is none, or ``0.0.0.0``, is all of them."""
+    if not (is_ip_address(one) and is_ip_address(other)):
+        return False
+    first, second = ipaddress.ip_address(one), ipaddress.ip_address(other)
+    return first != second and not (first.is_unspecified or second.is_unspecified)
+
+
 def port_of(text: str) -> int | None:
     """A port, 1 to 65535; ``None`` for any other text. Peers name addresses too, and ``int`` raises
     for thousands of digits."""

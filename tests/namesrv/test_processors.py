@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import socket
@@ -26,7 +27,7 @@ from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.clock import steady_ms
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
-from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.remoting.errors import AddressInUseError, RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import (
@@ -56,6 +57,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, 
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.remoting.transport.accepting import check_bindable
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 
@@ -511,6 +513,40 @@ def test_what_the_next_start_could_not_listen_on_is_refused(
     assert reason.format(taken=taken) in (reply.remark or "")
     assert not world.config.order_message_enable
     assert not world.config_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "code"),
+    [("127.0.0.1", 1), ("", 0), ("0.0.0.0", 0), ("127.0.0.2", 0), ("localhost", 0)],
+)
+def test_a_port_that_is_another_process_s_at_another_address_is_refused(
+    tmp_path: Path, before: str, code: int
+) -> None:
+    """At an address that it may listen on already it is its own."""
+    with socket.create_server(("127.0.0.2", 0)) as other:
+        port = other.getsockname()[1]
+        world = World(tmp_path, bind_address=before, listen_port=port)
+        reply = world.change("bindAddress=127.0.0.2")
+        assert reply.code == code, reply.remark
+        if code:
+            told = f"listenPort={port} cannot be listened on at 127.0.0.2: Address already in use"
+            assert told in (reply.remark or "")
+
+
+def test_an_address_that_waits_for_the_next_start_can_be_taken_back(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        world = World(tmp_path, bind_address="127.0.0.1", listen_port=own.getsockname()[1])
+        assert world.change("bindAddress=127.0.0.2") == Reply()
+        assert world.change("bindAddress=127.0.0.1") == Reply()
+
+
+def test_a_system_without_ipv6_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_ipv6(*_: object) -> None:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr(socket, "socket", no_ipv6)
+    with pytest.raises(AddressInUseError, match=r"=::1 cannot .* on: Address family not"):
+        check_bindable("bindAddress", "::1", 0)
 
 
 def test_its_own_port_is_no_obstacle(world: World) -> None:

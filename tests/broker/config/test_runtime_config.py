@@ -503,6 +503,21 @@ def test_a_port_that_waits_for_the_next_start_can_be_taken_back(tmp_path: Path) 
     asyncio.run(run())
 
 
+def test_a_port_that_is_another_process_s_at_another_address_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.2", 0)) as other:
+            port = other.getsockname()[1]
+            own = BrokerServerConfig(listen_port=port, bind_address="127.0.0.1")
+            async with sim_broker(tmp_path, server=own) as world:
+                change = b"bindAddress=127.0.0.2"
+                answer = await world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, change)
+        assert answer.code == 1
+        told = f"listenPort={port} cannot be listened on at 127.0.0.2: Address already in use"
+        assert told in (answer.remark or "")
+
+    asyncio.run(run())
+
+
 def test_what_is_written_can_be_read_at_the_next_start(tmp_path: Path) -> None:
     """Enums by the text that properties have, not by the names of their members."""
 
