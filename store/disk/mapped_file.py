@@ -5,10 +5,11 @@ Rules that keep the process alive and the event loop moving (they hold for every
 * Nothing touches a hole of a mapping that was not *reserved*: a page that the system cannot give is
   a SIGBUS, which no ``except`` catches. It cannot give one for a hole of a file on a full disk, to
   who writes there, and on a full tmpfs not even to who reads; nor behind the end of a file that
-  somebody has cut. So what is written through the mapping was reserved before (``posix_fallocate``:
-  a full disk is ENOSPC there), and what is read through it lies below ``solid``. All else is read
-  with ``pread``, to which a hole is zeros, what is missing is missing, and a bad sector is EIO, or
-  zeros as well (``on_bad_sector``).
+  somebody has cut, nor on a bad sector. So what is written through the mapping was reserved before
+  (``posix_fallocate``: a full disk is ENOSPC there), and what is read through it lies below
+  ``solid``, which is nothing any more once a bad sector is known. All else is read with ``pread``,
+  to which a hole is zeros, what is missing is missing, and a bad sector is EIO, or zeros as well
+  (``on_bad_sector``).
 * No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs
   pack and unpack in place, and who sends a ``view`` lets go of it at once. So a file can be closed
   between turns; a thread that deletes one tries again.
@@ -48,8 +49,8 @@ class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
     __slots__ = (
-        "_disk", "_map", "_reading", "_where", "_writing", "deleted", "on_bad_sector", "random",
-        "reserved", "size", "solid", "start", "turns",
+        "_disk", "_has_bad_sector", "_map", "_reading", "_where", "_writing", "deleted",
+        "on_bad_sector", "random", "reserved", "size", "solid", "start", "turns",
     )  # fmt: skip
 
     def __init__(self, path: str | Path, size: int, disk: Disk) -> None:
@@ -61,7 +62,8 @@ class MappedFile:
         """Bytes from the start of the file that are known to have disk blocks."""
         self.solid: int = 0
         """Bytes from the start of the mapping that may be touched: reserved, or without a hole when
-        it was made. 0 without a mapping, and once it is sealed."""
+        it was made. 0 without a mapping, once it is sealed, and once somebody has come upon a bad
+        sector."""
         self.deleted: bool = False
         self.random: bool = False
         """Set before it is mapped, for one of very many files: the mapping keeps no descriptor
@@ -76,6 +78,8 @@ class MappedFile:
         it is called with offset and size of each, in the thread that reads. Without one that is an
         error."""
         self._disk: Final = disk
+        self._has_bad_sector = False
+        """As far as is known; mended or not."""
         self._map: Any = None
         self._writing: int | None = None
         """Descriptor for ``write``."""
@@ -131,10 +135,16 @@ class MappedFile:
                 if self._disk.size(fd) < self.size:
                     raise self._shorter()
                 self._map = self._disk.map(fd, self.size, bare=self.random)
-                self.solid = max(self.reserved, self._disk.first_hole(fd))
+                self._is_solid(max(self.reserved, self._disk.first_hole(fd)))
             if self.random:
                 self._advise("madvise", 0, self.size, _MADV_RANDOM)
         return self._map
+
+    def _is_solid(self, upto: int) -> None:
+        """In this order: a thread may come upon a bad sector meanwhile."""
+        self.solid = max(self.solid, upto)
+        if self._has_bad_sector:
+            self.solid = 0
 
     def map_now(self) -> None:
         """For who must not fail later. Raises StoreFileError."""
@@ -203,7 +213,8 @@ class MappedFile:
 
     def bring_in(self, position: int, length: int) -> None:
         """Have some bytes in memory, for a worker thread: then whoever looks at them through the
-        mapping need not wait for the disk. Raises StoreFileError.
+        mapping need not wait for the disk. Nobody looks at the file that way any more once it has
+        come upon a bad sector. Raises StoreFileError.
         """
         end, scratch = min(position + length, self.size), bytearray(_STEP)
         with self._opened() as fd:
@@ -257,6 +268,7 @@ class MappedFile:
                     if error.errno != errno.EIO:
                         raise
                     data = bytes(min(stop, self.size) - at)
+                    self._has_bad_sector, self.solid = True, 0
                     if self.on_bad_sector is not None:
                         self.on_bad_sector(self.start + start, page)
                 left.append(self._whole(data, at, stop - at))
@@ -380,7 +392,14 @@ class MappedFile:
                     self._disk.allocate(fd, self.reserved, upto - self.reserved)
                 self.reserved = max(self.reserved, upto)
             if self.mapped:
-                self.solid = max(self.solid, self.reserved)
+                self._is_solid(self.reserved)
+
+    def has_blocks(self, upto: int) -> None:
+        """Everything below position ``upto`` is ``reserved``, if the system says so: the file was
+        written before. Raises StoreFileError."""
+        with self._opened() as fd:
+            if upto <= self._disk.first_hole(fd):
+                self.reserved = max(self.reserved, upto)
 
     def touch(self, start: int, stop: int) -> None:
         """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only

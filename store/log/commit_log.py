@@ -342,8 +342,7 @@ class CommitLog(LogEnd):
             with self._telling():
                 found = file.clear_from(phy_offset - file.start)
             self._use(file, phy_offset - file.start)
-            if self.position <= file.solid:
-                file.reserved = max(file.reserved, self.position)
+            file.has_blocks(self.position)
         self._cut_at = None
         return found
 

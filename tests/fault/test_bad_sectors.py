@@ -96,6 +96,69 @@ def test_what_a_slave_was_sent_of_it_is_known_a_minute_later(
         store.close()
 
 
+@pytest.mark.parametrize("started", ["before", "synced", "not synced"])
+def test_once_it_is_known_the_file_that_is_written_to_is_read_by_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: str
+) -> None:
+    """Through the mapping such a page is a SIGBUS, for the master of a slave that lacks it too."""
+    disk = BadSectorDisk()
+    store, messages = filled(tmp_path / "master", disk)
+    current = store._log.base
+    assert store.max_phy_offset > current + PAGE + 4096
+    if started == "synced":
+        store.flush.save()
+    if started != "before":
+        crash(store)
+    disk.bad = {f"commitlog/{current:020d}": PAGE}
+    if started != "before":
+        store = open_store(tmp_path / "master", disk, **SIZE)
+    monkeypatch.setattr(MappedFile, "is_in_memory", lambda *_: False)
+    warm = store.bring_in(current, FILE)
+    assert warm is not None
+    warm()
+    place = put_ok(store, body=b"new")  # with what it reserves
+    messages[place.phy_offset] = place.size, b"new"
+    lost = min(lost_in(messages, current + PAGE))
+    view, window = store.view(lost, 4096), store._log.window(lost, messages[lost][0])
+    assert view is not None
+    assert window is not None
+    file = store._log.current
+    assert file is not None
+    assert file.mapped
+    assert view.obj is not file.map
+    assert window[0] is not file.map
+    del view, window
+    slave = open_slave(tmp_path / "slave", **SIZE)
+    replicate(store, slave)
+    assert bodies_of(slave) == bodies_of(store) == left_of(messages, current + PAGE)
+    for each in (store, slave):
+        each.close()
+
+
+def test_a_log_that_goes_on_behind_it_reserves_nothing_in_front(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system has no call for that it reads what is there (``posix_fallocate``)."""
+    disk = BadSectorDisk()
+    store, _ = filled(tmp_path, disk)
+    current, end = store._log.base, store.max_phy_offset
+    crash(store)
+    disk.bad = {f"commitlog/{current:020d}": PAGE}
+    reserved: list[int] = []
+    allocate = disk.allocate
+
+    def noted(fd: int, offset: int, length: int) -> None:
+        if disk._bad_of(fd)[0]:
+            reserved.append(offset)
+        allocate(fd, offset, length)
+
+    monkeypatch.setattr(disk, "allocate", noted)
+    store = open_store(tmp_path, disk, **SIZE)
+    put_ok(store)
+    assert reserved == [end - current]
+    store.close()
+
+
 @pytest.mark.parametrize("topic", ["T", "Old"])
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_a_start_goes_on_behind_it(tmp_path: Path, is_synced: bool, topic: str) -> None:
