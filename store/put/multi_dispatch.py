@@ -127,7 +127,9 @@ class MultiDispatch:
         self._rules: Final = rules
         self._writer: Final = writer
         self._mappings: Final = known.mappings
-        self._others_made = 0
+        self._others: Final[set[tuple[str, int]]] = set()
+        """Those that are no light ones and were made because a message names them; in a group they
+        are there once that is committed."""
 
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
@@ -142,7 +144,7 @@ class MultiDispatch:
         refusal = self._illegal(names) or self._no_space(wanted) or self._writer.refusal
         if refusal is not None:
             return refusal
-        self._others_made += len(self._new(wanted, light=False))
+        self._others.update(self._new(wanted, light=False))
         named = [self._queues.get_or_create(*queue) for queue in wanted]
         with self._mappings.all_stay():  # once the record is in the log no queue may lack its unit
             return self._put_into(named, write, message)
@@ -202,23 +204,30 @@ class MultiDispatch:
 
     def _no_space(self, queues: Sequence[tuple[str, int]]) -> PutResult | None:
         most = self._rules.max_light_queues
-        made = self._others_made + len(self._new(queues, light=False))
-        if (light := self._new(queues, light=True)) and made <= most:
-            made = sum(is_lmq_topic(topic) for topic, _ in self._known) + len(light)
-        if made <= most:
+        light, others = self._new(queues, light=True), self._new(queues, light=False)
+        if len(self._others) + len(others) > most:
+            problem = (
+                "messages have named more queues that were not there, since the start of the "
+                f"broker, than maxLmqConsumeQueueNum {most}: raise it, or send to the queue itself "
+                "first"
+            )
+        elif light and sum(is_lmq_topic(topic) for topic, _ in self._known) + len(light) > most:
+            problem = f"broker lmq consume queue num exceed maxLmqConsumeQueueNum {most}"
+        else:
             return None
-        remark = (
-            "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed "
-            f"maxLmqConsumeQueueNum {most}"
+        return PutResult(
+            PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+            remark=f"[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]{problem}",
         )
-        return PutResult(PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, remark=remark)
 
     def _new(self, queues: Iterable[tuple[str, int]], *, light: bool) -> set[tuple[str, int]]:
-        """Those that are not there yet."""
+        """Those that are not there yet, nor were made before."""
         return {
             queue
             for queue in queues
-            if self._rules.is_light(queue[0]) is light and queue not in self._known
+            if self._rules.is_light(queue[0]) is light
+            and queue not in self._known
+            and queue not in self._others
         }
 
 

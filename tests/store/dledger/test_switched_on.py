@@ -65,6 +65,18 @@ def test_light_queues_have_a_limit(tmp_path: Path) -> None:
     store.close()
 
 
+def test_others_count_once_for_the_limit_before_they_are_committed(tmp_path: Path) -> None:
+    store = leader(tmp_path, enable_multi_dispatch=True, max_lmq_consume_queue_num=3)
+    for name in "BBBBBCD":
+        put_ok(store, properties={"INNER_MULTI_DISPATCH": name})
+    result = put(store, properties={"INNER_MULTI_DISPATCH": "E"})
+    assert result.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    assert "send to the queue itself first" in result.remark
+    commit_all(store)
+    put_ok(store, properties={"INNER_MULTI_DISPATCH": "B,C,D"})
+    store.close()
+
+
 def test_bitmaps_are_kept_of_what_is_committed(tmp_path: Path) -> None:
     config = config_of(
         tmp_path,
