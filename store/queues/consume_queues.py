@@ -238,3 +238,16 @@ class ConsumeQueues:
                 log.error(
                     "%s is gone: it is made again when the broker is started again", file.path
                 )
+
+
+def find_min_offsets(
+    queues: Iterable[ConsumeQueue], min_phy_offset: int
+) -> list[int | StoreFileError]:
+    """``find_min_offset`` of each; the error of one that cannot be looked at."""
+    found: list[int | StoreFileError] = []
+    for queue in queues:
+        try:
+            found.append(queue.find_min_offset(min_phy_offset))
+        except StoreFileError as error:
+            found.append(error)
+    return found

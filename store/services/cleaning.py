@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,13 +22,14 @@ from typing import Final, TypeVar
 from ...remoting.clock import Clock, pause
 from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.slices import slices
 from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError, SyncFailedError, translated
 from ..queues.consume_queue import ConsumeQueue
-from ..queues.consume_queues import ConsumeQueues
+from ..queues.consume_queues import ConsumeQueues, find_min_offsets
 from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
 
 log: Final = logging.getLogger(__name__)
@@ -39,6 +40,9 @@ _FIRST_ROUND_SECONDS: Final = 60.0
 _FIRST_LOOK_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 10.0
 _SHORTEST_SECONDS: Final = 0.1
+_QUEUES_AT_ONCE: Final = 256
+"""The way to the thread and back takes as long as looking at ten of them. So many take it some
+milliseconds, and the event loop a tenth of that."""
 _LEFT: Final = ("left",)
 
 
@@ -169,30 +173,30 @@ class CleaningService:
         if not self._rules.expired(modified_ms, self._clock.time_ms(), space):
             return None
         if self._oldest() is file:
-            await self._forget_in_queues(file.end)
+            for queues in self._in_slices():
+                await self._forget_in_queues(queues, file.end)
         if self._oldest() is not file:  # the log has begun anew meanwhile
             return None
         self._log.drop_first()
         self._tell_left()
         return file
 
-    async def _forget_in_queues(self, min_phy_offset: int) -> None:
-        """A queue that cannot be looked at does later: nobody can read there."""
-        for queue in self._queues.all():
-            try:
-                await self._forget_in_queue(queue, min_phy_offset)
-            except StoreFileError as error:
-                if self._is_there(queue):
-                    self._complain(error)
-
-    async def _forget_in_queue(self, queue: ConsumeQueue, min_phy_offset: int) -> bool:
-        """False: it was deleted meanwhile, or has begun anew. Raises StoreFileError."""
-        begin = queue.files.files[:1]
-        offset = await self._in_thread(queue.find_min_offset, min_phy_offset)
-        if not self._is_there(queue) or queue.files.files[:1] != begin:
-            return False
-        queue.min_offset = max(queue.min_offset, offset)
-        return True
+    async def _forget_in_queues(
+        self, queues: Sequence[ConsumeQueue], min_phy_offset: int
+    ) -> list[ConsumeQueue]:
+        """Those that cannot be looked at: they do later, nobody can read there."""
+        begins = [(queue.files.files[:1], queue.min_offset) for queue in queues]
+        found = await self._in_thread(find_min_offsets, queues, min_phy_offset)
+        failed = []
+        for queue, begin, offset in zip(queues, begins, found, strict=True):
+            if not self._is_there(queue):
+                continue
+            if isinstance(offset, StoreFileError):
+                self._complain(offset)
+                failed.append(queue)
+            elif (queue.files.files[:1], queue.min_offset) == begin:  # or it has begun anew
+                queue.min_offset = offset
+        return failed
 
     def _modified_ms(self, file: MappedFile, following: MappedFile) -> int:
         """As in the original a file that is gone, deleted by hand mostly, to have space, is as old
@@ -249,13 +253,17 @@ class CleaningService:
             return
         self.forget_before(min_phy_offset)
         done = True
-        for queue in self._queues.all():
-            try:
-                await self._clean_queue(queue, min_phy_offset)
-            except StoreFileError as error:
-                if self._is_there(queue):
-                    self._complain(error)
-                    done = False
+        for queues in self._in_slices():
+            failed = await self._forget_in_queues(queues, min_phy_offset)
+            done = done and not failed
+            for queue in queues:
+                try:
+                    if queue not in failed and self._is_there(queue):
+                        await self._delete_expired(queue)
+                except StoreFileError as error:
+                    if self._is_there(queue):
+                        self._complain(error)
+                        done = False
         try:
             await self._in_thread(_delete_all, self.drop_expired_index(min_phy_offset))
         except (
@@ -265,9 +273,8 @@ class CleaningService:
         if done:
             self._followed = min_phy_offset
 
-    async def _clean_queue(self, queue: ConsumeQueue, min_phy_offset: int) -> None:
-        if not await self._forget_in_queue(queue, min_phy_offset):
-            return
+    async def _delete_expired(self, queue: ConsumeQueue) -> None:
+        """The files of messages that it has forgotten. Raises StoreFileError."""
         expired = [
             file for file in queue.files.files[:-1] if file.end <= queue.min_offset * CQ_UNIT_SIZE
         ]
@@ -319,6 +326,9 @@ class CleaningService:
             return deleted
 
     # -- small things
+
+    def _in_slices(self) -> Iterator[list[ConsumeQueue]]:
+        return slices(self._queues.all(), _QUEUES_AT_ONCE)
 
     async def _delete_all_in_order(self, files: Sequence[MappedFile]) -> None:
         try:

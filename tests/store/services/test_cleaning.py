@@ -395,6 +395,30 @@ def test_a_queue_never_says_that_it_keeps_what_is_gone(tmp_path: Path) -> None:
     world.store.close()
 
 
+def test_many_queues_forget_in_one_turn_of_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one the way there takes ten times as long as the look."""
+    world, count = World(tmp_path, delete_when=ANY_HOUR), 40
+    for number in range(count - 1):
+        put_ok(world.store, f"T{number}")
+    monkeypatch.setattr("aiorocketmq.store.services.cleaning._QUEUES_AT_ONCE", 16)
+    in_thread, turns_there = world.store.cleaning._in_thread, 0
+
+    async def counted(function: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal turns_there
+        turns_there += 1
+        return await in_thread(function, *arguments)
+
+    monkeypatch.setattr(world.store.cleaning, "_in_thread", counted)
+    world.clean()
+    assert len(world.log_files()) == 5 + 1, "the last one has the others' messages"
+    assert (world.store.min_offset("T", 0), world.store.min_offset("T0", 0)) == (21, 0)
+    per_file, at_the_end = 3 + 3, 3 + 6  # of 40 queues three times; files are looked at and go
+    assert turns_there <= 7 * per_file + at_the_end
+    world.store.close()
+
+
 @pytest.mark.parametrize("end", [MessageStore.close, crash])
 def test_a_log_that_does_not_start_at_0_opens_again(
     tmp_path: Path, end: Callable[[MessageStore], None]
