@@ -316,6 +316,7 @@ class MessageReader:
         if (
             end - first > self._in_memory
             or first < self.proven_from
+            or first < self._damage.up_to
             or file is None
             or not first < stop <= min(file.end, end)
         ):
@@ -335,7 +336,7 @@ class MessageReader:
             body = join_records(data[0], start + data[1], units, count)
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
         if (
-            first < self._damage.up_to  # behind the read: it may have come upon a bad sector
+            first < self._damage.up_to  # again: the read may have come upon a bad sector
             or body is None
             or (body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count))
         ):

@@ -54,6 +54,23 @@ def test_pulls_bring_what_is_left_and_name_the_rest(tmp_path: Path, in_memory: b
     store.close()
 
 
+def test_in_front_of_a_known_one_no_pull_takes_the_short_way_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = BadSectorDisk()
+    store, messages = filled(tmp_path, disk)
+    disk.bad = {f"commitlog/{FILE:020d}": PAGE}
+    assert bodies_of(store) == left_of(messages, FILE + PAGE)
+    queue = store._queues.get("T", 0)
+    assert queue is not None
+    units = queue.units(0, 20)
+    for name in ("read", "view", "around"):
+        monkeypatch.setattr(MappedFile, name, None)
+    assert store._reader._whole(queue, COUNT, 0, units, 20, None, None, False) is None
+    monkeypatch.undo()
+    store.close()
+
+
 def test_a_pull_that_reads_across_one_sees_it(tmp_path: Path) -> None:
     """Its first and its last message are intact; only the body of one in the middle is gone."""
     disk = BadSectorDisk()
