@@ -13,7 +13,7 @@ from aiorocketmq.store.message_store import MessageStore
 
 from .journal import LIGHT
 from .machine import Machine
-from .reads import Place, messages, reads_differ, said, stored
+from .reads import Place, messages, reads_differ, said
 from .world import World
 
 
@@ -92,10 +92,16 @@ def _only_numbers(
 
 
 def dead_letters(world: World, group: str) -> set[bytes]:
-    """What was given up for that group."""
+    """What was given up for that group. Such a message may have a delay, which is long where it was
+    tried often at its consumer: then it is on its way."""
     stores = [each.broker.store for each in world.masters().values() if each.broker is not None]
     topic = TopicName.DLQ_PREFIX + group
-    return {body for store in stores for body in stored(store, "", [topic]).values()}
+    return {
+        message.body
+        for store in stores
+        for place, message in messages(store, "", [topic, TopicName.SCHEDULE]).items()
+        if topic in (place.topic, message.properties.get(PropertyName.REAL_TOPIC))
+    }
 
 
 def light(store: MessageStore, name: str) -> dict[int, bytes]:

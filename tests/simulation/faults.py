@@ -52,6 +52,7 @@ class Faults(DiskFaults):
 
         async def until_over() -> None:
             self._busy.update(places)
+            self.begun += 1
             try:
                 await getattr(self, f"_{kind}")(machine, lasts)
             finally:
