@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.broker_access import MaxOffset
 from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.access.offsets import Offsets
-from aiorocketmq.spark_connector.access.options import parse_source_options
 from aiorocketmq.spark_connector.access.seen import Seen
 from aiorocketmq.spark_connector.source.away_brokers import AwayBrokers
 from aiorocketmq.spark_connector.source.planner import ranges_between
@@ -25,7 +25,7 @@ from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
 from ..plain_offsets import PlainOffsets
 from ..simulated_cluster import SimClock, SimCluster
-from .queries import query, stream_offsets
+from .queries import options, query, stream_offsets
 
 ONE, TWO, LATER = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "a", 1)
 
@@ -559,8 +559,8 @@ def test_a_second_outage_ends_a_trigger_however_short_the_limit_is(
 
 def test_who_answered_meanwhile_was_not_away_for_all_that_time(clock: SimClock) -> None:
     """Though something else that it should have told was missing both times."""
-    given = {"namesrv": "ns:1", "subscribe": "t", "rocketmqConsumer.pollTimeoutMs": "60000"}
-    away = AwayBrokers(parse_source_options(given, streaming=True, environment={}), clock)
+    given = {"rocketmqConsumer.pollTimeoutMs": "60000"}
+    away = AwayBrokers(options(**given), BlockingClock(clock.now, clock.sleep))
     for _ in range(2):
         clock.sleep(3600)
         away.begin(())
