@@ -149,7 +149,9 @@ class TransactionProducer(Producer):
 
     async def stop(self) -> None:
         """As in ``Producer``. Brokers ask the others of the group from now on."""
-        self.instance.checkers.pop(self.group, None)
+        checkers = self.instance.checkers
+        if checkers.get(self.group) == self._check:  # not another one's, where start() was refused
+            del checkers[self.group]
         await super().stop()
         if self._threads is not None:
             self._threads.close()

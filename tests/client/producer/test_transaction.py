@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from aiorocketmq import Message, MessageExt, TransactionProducer, TransactionState
+from aiorocketmq.client.errors import ClientStateError
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler, Reply
 from aiorocketmq.remoting.errors import BrokerError
@@ -150,3 +151,25 @@ def test_an_end_that_nobody_can_be_told_is_no_error_of_the_program(
     [told] = [each.getMessage() for each in caplog.records if "was not told" in each.getMessage()]
     assert "COMMIT" in told
     assert "name server not ready" in told
+
+
+def test_a_producer_that_could_not_start_leaves_the_checker_of_its_group_alone() -> None:
+    async def scenario() -> None:
+        instance = ScriptedBroker().instance()
+        await instance.start()
+        first = TransactionProducer(
+            "g", checker=lambda _: TransactionState.COMMIT, instance=instance
+        )
+        second = TransactionProducer(
+            "g", checker=lambda _: TransactionState.COMMIT, instance=instance
+        )
+        await first.start()
+        with pytest.raises(ClientStateError, match="has a producer of the group g already"):
+            await second.start()
+        await second.stop()
+        assert instance.checkers == {"g": first._check}
+        await first.stop()
+        assert instance.checkers == {}
+        await instance.stop()
+
+    asyncio.run(scenario())
