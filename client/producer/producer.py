@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from functools import partial
+from threading import get_ident
 from typing import Unpack, cast
 
 import msgspec
@@ -133,6 +134,10 @@ class Producer(Startable):
         self.fast_path: FastPath | None = None
         """The fast path, while running; it takes messages that are neither gathered nor
         compressed."""
+        self._thread = 0
+        """Of the event loop. Where it runs there, no other one does, and ``check_loop`` can be left
+        out: in Python 3.11 it has to ask the system, which takes a tenth of a send."""
+        self._loop_runs: Callable[[], bool] = bool
         self._running: bool | None = None
         """None: not yet."""
 
@@ -144,6 +149,7 @@ class Producer(Startable):
         if self._owns_instance:
             await self.instance.start()
         self.instance.register_producer(self.group)
+        self._thread, self._loop_runs = get_ident(), asyncio.get_running_loop().is_running
         if self._tracer is not None:
             self._tasks.spawn(self._tracer.run(), name="trace")
         if self._accumulator is None:
@@ -197,28 +203,23 @@ class Producer(Startable):
         ``SendFailed`` (no broker took it), ``SendTimedOut`` (also a ``TimeoutError``),
         ``BrokerError`` (refused for a reason that others would have too).
         """
-        try:
-            written = self._written(message, queue, selector, sharding_key, timeout)
-            if written is not None:
-                target, msg_id, began, answer = written
-                try:
-                    return send_result(await answer, msg_id, target.queue, target.address)
-                except (RemotingError, BrokerError) as error:
-                    failed = target.failed(error, self._monotonic() - began)
-                is_bound = sharding_key is not None or queue is not None
-                bound = target.queue if is_bound else None
-                return await self.send_again(message, msg_id, bound, timeout, failed)  # type: ignore[arg-type]
-            if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
-                gathered = self._gathered(message)
-                if gathered is not None:
-                    return await gathered
-            self.instance.check_loop()
-            return await self._send(
-                self._outgoing(message), message, queue, selector, sharding_key, timeout
-            )
-        except RuntimeError:
-            self.instance.check_loop()
-            raise
+        written = self._written(message, queue, selector, sharding_key, timeout)
+        if written is not None:
+            target, msg_id, began, answer = written
+            try:
+                return send_result(await answer, msg_id, target.queue, target.address)
+            except (RemotingError, BrokerError) as error:
+                failed = target.failed(error, self._monotonic() - began)
+            is_bound = sharding_key is not None or queue is not None
+            bound = target.queue if is_bound else None
+            return await self.send_again(message, msg_id, bound, timeout, failed)  # type: ignore[arg-type]
+        if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
+            gathered = self._gathered(message)
+            if gathered is not None:
+                return await gathered
+        return await self._send(
+            self._outgoing(message), message, queue, selector, sharding_key, timeout
+        )
 
     def _written(
         self,
@@ -233,6 +234,8 @@ class Producer(Startable):
         fast_path = self.fast_path
         if fast_path is None or selector is not None or not isinstance(message, Message):
             return None
+        if get_ident() != self._thread or not self._loop_runs():
+            self.instance.check_loop()
         try:
             prepared = fast_path.prepare(message, sharding_key, queue)
         except AttributeError:
@@ -502,12 +505,13 @@ class Producer(Startable):
                 raise ClientStateError("this producer is stopped: make a new one")
             how = "use it inside of 'async with' ('with' in aiorocketmq.sync), or start it"
             raise ClientStateError(f"this producer is not running: {how}")
+        if get_ident() != self._thread or not self._loop_runs():
+            self.instance.check_loop()
 
     def _outgoing(
         self, message: Message | Sequence[Message], extra: Mapping[str, str] | None = None
     ) -> Outgoing:
-        if not self._running or self.instance.stopped:
-            self._check_running()
+        self._check_running()
         watched = self._begin(message, half=PropertyName.TRAN_MSG in (extra or {}))
         if watched is None:
             return self._encoded(message, message, extra)

@@ -7,6 +7,7 @@ import functools
 import gc
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError
+from aiorocketmq.client.producer.batches import Accumulate
 from aiorocketmq.client.producer.hooks import SendHooks
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.client.producer.sending import batch, plain_properties, single
@@ -27,7 +29,10 @@ from aiorocketmq.client.producer.transaction import (
     TransactionState,
     state_of,
 )
+from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
@@ -574,6 +579,42 @@ def test_another_event_loop() -> None:
             asyncio.run(call())
     for one in (producer.instance, consumer.instance, admin.instance, instance):
         one._state = "stopped"  # nothing else may stop them any more
+
+
+@pytest.mark.parametrize("accumulate", [None, Accumulate(linger=0)])
+def test_what_is_sent_from_another_event_loop_is_not_stored(accumulate: Accumulate | None) -> None:
+    broker = ScriptedBroker()
+    broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(
+        header=SendMessageResponse(msg_id="I", queue_id=0, queue_offset=0)
+    )
+    instance = broker.instance()
+    broker.know_topic(instance, "T", 1)
+    producer = Producer("g", instance=instance, accumulate=accumulate)
+    message = Message("T", b"x")
+
+    async def soon() -> None:
+        await producer.send_soon(message)
+
+    with asyncio.Runner() as first:
+
+        async def start() -> None:
+            await instance.start()
+            await producer.start()
+            await producer._delivery.deliver(single(message, "0" * 32, 1000), None, 3.0)
+
+        first.run(start())
+        for call in (
+            lambda: producer.send(message),
+            lambda: producer.send([message]),
+            lambda: producer.send_oneway(message),
+            soon,
+        ):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(ClientStateError, match="event loop"):
+                pool.submit(asyncio.run, call()).result()
+        first.run(asyncio.sleep(0.01))
+        assert [code for code, _ in broker.asked].count(RequestCode.SEND_MESSAGE_V2) == 1
+        first.run(producer.stop())
+        first.run(instance.stop())
 
 
 def test_a_selector_that_returns_the_number_of_a_queue() -> None:
