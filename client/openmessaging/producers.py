@@ -111,16 +111,16 @@ class SequenceProducer(Producer):
 
     async def commit(self) -> None:
         """Send what was gathered, in one frame as far as it fits; gives the messages their ids.
-        Raises ``OMSError``."""
-        if not self._gathered:
-            return
-        gathered = self._gathered
-        ids: list[str] = []
-        for part in split(rocketmq for _, rocketmq in gathered):
-            ids += (await in_words_of_oms(self._producer.send(part))).msg_id.split(",")
-        for (message, _), msg_id in zip(gathered, ids, strict=True):
-            message.put_header(Headers.MESSAGE_ID, msg_id)
-        self._gathered = []
+        Raises ``OMSError``: what no broker has taken is kept for the next time."""
+        left, self._gathered = self._gathered, []
+        try:
+            for part in split(rocketmq for _, rocketmq in left):
+                sent = await in_words_of_oms(self._producer.send(part))
+                taken, left = left[: len(part)], left[len(part) :]
+                for (message, _), msg_id in zip(taken, sent.msg_id.split(","), strict=True):
+                    message.put_header(Headers.MESSAGE_ID, msg_id)
+        finally:
+            self._gathered[:0] = left
 
     def rollback(self) -> None:
         """Forget what was gathered."""

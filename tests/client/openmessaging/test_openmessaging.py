@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import pytest
 
+from aiorocketmq.client.errors import SendFailed
 from aiorocketmq.client.openmessaging import (
     BytesMessage,
     Headers,
@@ -15,10 +18,15 @@ from aiorocketmq.client.openmessaging import (
     NotSupportedError,
     OMSError,
     PropertyKeys,
+    SequenceProducer,
     from_rocketmq,
     to_rocketmq,
 )
 from aiorocketmq.client.openmessaging.consumers import PullConsumer
+from aiorocketmq.client.producer.batches import DEFAULT_MAX_BYTES
+from aiorocketmq.client.producer.producer import Producer
+from aiorocketmq.client.producer.sending import SendResult, SendStatus
+from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
@@ -208,3 +216,68 @@ def test_what_is_received_has_its_headers_apart() -> None:
         stored(3, topic="%RETRY%g", properties={"RETRY_TOPIC": "T", "UNIQ_KEY": "ID"})
     )
     assert again.headers["Topic"] == "T"
+
+
+class Held:
+    """A producer whose sends wait for ``go``; ``refused``: which bodies no broker takes."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.refused = b""
+        self.sent: list[list[bytes]] = []
+
+    async def send(self, part: Sequence[Message]) -> SendResult:
+        await self.go.wait()
+        if self.refused in [message.body[:1] for message in part]:
+            raise SendFailed("T", ())
+        self.sent.append([message.body[:1] for message in part])
+        ids = ",".join(f"id of {message.body[:1].decode()}" for message in part)
+        return SendResult(SendStatus.SEND_OK, ids, "", MessageQueue("T", "b", 0), 0, None)
+
+
+def gathered(size: int = 1) -> tuple[SequenceProducer, Held, Callable[[bytes], BytesMessage]]:
+    producer = MessagingAccessPoint(URL).create_sequence_producer()
+    held = Held()
+    producer._producer = cast(Producer, held)
+
+    def gather(letter: bytes) -> BytesMessage:
+        message = producer.create_bytes_message_to_topic("T", letter * size)
+        producer.gather(message)
+        return message
+
+    return producer, held, gather
+
+
+def test_what_is_gathered_during_a_commit_waits_for_the_next_one() -> None:
+    async def main() -> None:
+        producer, held, gather = gathered()
+        gather(b"1")
+        commits = [asyncio.create_task(producer.commit())]
+        await asyncio.sleep(0)
+        second = gather(b"2")
+        held.go.set()
+        await commits[0]
+        assert (held.sent, Headers.MESSAGE_ID in second.headers) == ([[b"1"]], False)
+        await asyncio.gather(producer.commit(), producer.commit())
+        assert held.sent == [[b"1"], [b"2"]]
+        assert second.headers[Headers.MESSAGE_ID] == "id of 2"
+
+    asyncio.run(main())
+
+
+def test_a_commit_that_failed_sends_again_only_what_no_broker_has_taken() -> None:
+    async def main() -> None:
+        producer, held, gather = gathered(size=DEFAULT_MAX_BYTES // 2)  # one a frame
+        held.go.set()
+        held.refused = b"2"
+        for letter in (b"1", b"2", b"3"):
+            gather(letter)
+        commit = asyncio.create_task(producer.commit())
+        with pytest.raises(OMSError):
+            await commit
+        gather(b"4")
+        held.refused = b""
+        await producer.commit()
+        assert held.sent == [[b"1"], [b"2"], [b"3"], [b"4"]]
+
+    asyncio.run(main())
