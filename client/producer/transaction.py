@@ -25,6 +25,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Final, NamedTuple, Required, Self, Unpack
 
@@ -59,6 +60,8 @@ log: Final = logging.getLogger(__name__)
 MAX_CHECKS_WAITING: Final = 2000
 """More are not answered; the broker asks again."""
 _END_TIMEOUT_S: Final = 3.0
+_SLOW_CHECK_S: Final = 60.0
+"""As long as brokers wait until they ask again (``transactionCheckInterval``)."""
 _MAX_REMARK: Final = 1000
 """Characters of an error that go to the broker with the word about a transaction."""
 
@@ -136,7 +139,8 @@ class TransactionProducer(Producer):
         self._allow_delay = settings.allow_delay
         threads = settings.check_concurrency
         self._slots = asyncio.Semaphore(threads)
-        self._waiting = 0
+        self._asked: dict[str, dict[str, CheckTransactionStateRequest]] = {}
+        """By message that the checker is asked about: the newest question of each broker."""
         self._open: set[str] = set()
         """Ids of transactions of this producer that have begun and not ended."""
         self._threads = None if is_async(self._checker) else UserThreads(threads, f"check-{group}")
@@ -316,23 +320,45 @@ class TransactionProducer(Producer):
     async def _check(
         self, request: CheckTransactionStateRequest, message: MessageExt, broker: str
     ) -> None:
-        """A broker asks. The answer goes back to it, with the numbers that it named."""
-        if self._waiting >= MAX_CHECKS_WAITING:
+        """A broker asks. The answer goes back to it, with the numbers that it named last: it asks
+        again as long as the checker takes, and calls side by side would leave none for others."""
+        msg_id = message.msg_id
+        if msg_id in self._asked:
+            self._asked[msg_id][broker] = request
+            return
+        if len(self._asked) >= MAX_CHECKS_WAITING:
             self.instance.outages.fails(
                 log,
                 ("too many checks", self.group),
                 "too many checks, one is not answered group=%s msg_id=%s",
                 self.group,
-                message.msg_id,
+                msg_id,
             )
             return
         self.instance.outages.works(("too many checks", self.group))
-        self._waiting += 1
+        asked = self._asked[msg_id] = {broker: request}
         try:
             async with self._slots:
-                state, failure = await self._ask_checker(message)
+                tell_slow = partial(self._tell_slow, message)
+                slow = self.instance.clock.call_later(_SLOW_CHECK_S, tell_slow)
+                try:
+                    state, failure = await self._ask_checker(message)
+                finally:
+                    slow.cancel()
         finally:
-            self._waiting -= 1
+            del self._asked[msg_id]
+        remark = _remark("checkLocalTransactionState exception", failure)
+        for broker, request in asked.items():
+            await self._answer(request, message, broker, state, remark)
+
+    async def _answer(
+        self,
+        request: CheckTransactionStateRequest,
+        message: MessageExt,
+        broker: str,
+        state: TransactionState,
+        remark: str | None,
+    ) -> None:
         header = EndTransactionRequest(
             producer_group=self.group,
             tran_state_table_offset=request.tran_state_table_offset,
@@ -343,9 +369,7 @@ class TransactionProducer(Producer):
             transaction_id=request.transaction_id,
         )
         try:
-            await self._say(
-                broker, header, _remark("checkLocalTransactionState exception", failure)
-            )
+            await self._say(broker, header, remark)
             self.instance.outages.works(("check", self.group))
             if self._tracer is not None:
                 told, its_id = _TRACED_AS[state], request.transaction_id
@@ -360,6 +384,16 @@ class TransactionProducer(Producer):
                 message.msg_id,
                 error,
             )
+
+    def _tell_slow(self, message: MessageExt) -> None:
+        self.instance.outages.occurs(
+            log,
+            ("slow checker", self.group),
+            "the checker takes over %.0f s, it keeps one of its places group=%s msg_id=%s",
+            _SLOW_CHECK_S,
+            self.group,
+            message.msg_id,
+        )
 
     async def _say(self, broker: str, header: EndTransactionRequest, remark: str | None) -> None:
         """Raises ``RemotingError``."""

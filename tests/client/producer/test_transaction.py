@@ -18,7 +18,7 @@ from aiorocketmq.remoting.protocol.commands.transaction import (
     EndTransactionRequest,
 )
 
-from ...sim import SimOwner
+from ...sim import SimOwner, turns
 from ..messages import stored
 from ..scripted_broker import ADDRESS, ScriptedBroker
 
@@ -171,5 +171,83 @@ def test_a_producer_that_could_not_start_leaves_the_checker_of_its_group_alone()
         await first.stop()
         assert instance.checkers == {}
         await instance.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_checker_that_does_not_return_keeps_one_place(caplog: pytest.LogCaptureFixture) -> None:
+    """Its broker asks again each minute. The answer has the numbers of the newest question."""
+
+    async def scenario() -> None:
+        broker = ScriptedBroker()
+        told: list[tuple[str | None, int, int]] = []
+        go, calls = asyncio.Event(), 0
+
+        def hear(request: EndTransactionRequest, _body: Body, _ctx: Context) -> None:
+            told.append(
+                (request.msg_id, request.tran_state_table_offset, request.commit_log_offset)
+            )
+
+        async def check(message: MessageExt) -> TransactionState:
+            nonlocal calls
+            calls += 1
+            if message.body == b"hangs":
+                await go.wait()
+            return TransactionState.COMMIT
+
+        broker.owner = SimOwner(Dispatcher({RequestCode.END_TRANSACTION: hear}), clock=broker.clock)
+        producer = TransactionProducer("g", checker=check, instance=broker.instance())
+        one = stored(1, b"hangs", properties={"UNIQ_KEY": "ONE"})
+        other = stored(2, b"x", properties={"UNIQ_KEY": "OTHER"})
+        asks = []
+        for number in range(9):
+            request = CheckTransactionStateRequest(
+                tran_state_table_offset=number, commit_log_offset=10 + number
+            )
+            asks.append(asyncio.create_task(producer._check(request, one, ADDRESS)))
+            await turns()
+            broker.clock.advance(8)
+        asks.append(asyncio.create_task(producer._check(request, other, ADDRESS)))
+        await turns()
+        assert (calls, told) == (2, [("OTHER", 8, 18)])
+        go.set()
+        await asyncio.gather(*asks)
+        await turns()
+        assert (calls, told[1:]) == (2, [("ONE", 8, 18)])
+
+    asyncio.run(scenario())
+    [slow] = [each.getMessage() for each in caplog.records if "checker takes" in each.getMessage()]
+    assert "over 60 s" in slow
+    assert "ONE" in slow
+
+
+def test_each_broker_that_asks_about_a_message_is_answered() -> None:
+    """The send of a half message that had to be tried again may have stored it at two."""
+
+    async def scenario() -> None:
+        broker, go = ScriptedBroker(), asyncio.Event()
+        told: list[int] = []
+
+        def hear(request: EndTransactionRequest, _body: Body, _ctx: Context) -> None:
+            told.append(request.commit_log_offset)
+
+        async def check(_message: MessageExt) -> TransactionState:
+            await go.wait()
+            return TransactionState.COMMIT
+
+        broker.owner = SimOwner(Dispatcher({RequestCode.END_TRANSACTION: hear}), clock=broker.clock)
+        producer = TransactionProducer("g", checker=check, instance=broker.instance())
+        asks = [
+            producer._check(
+                CheckTransactionStateRequest(tran_state_table_offset=1, commit_log_offset=offset),
+                stored(1, b"x", properties={"UNIQ_KEY": "ONE"}),
+                address,
+            )
+            for offset, address in ((1, ADDRESS), (2, "127.0.0.1:10912"))
+        ]
+        asyncio.get_running_loop().call_soon(go.set)
+        await asyncio.gather(*asks)
+        await turns()
+        assert told == [1, 2]
 
     asyncio.run(scenario())
