@@ -19,8 +19,14 @@ from .cluster import ClusterView
 from .settings import ConsoleSettings
 
 REQUEST_TIMEOUT_S: Final = 3.0
-_REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
-"""With which a broker turns down who does not sign."""
+
+
+def is_acl_refusal(error: BrokerError) -> bool:
+    """Whether a broker turns down the account, or who has none (remoting.md, ACL). The original
+    gives most refusals the code of any failure: its remark tells."""
+    return error.code == ResponseCode.NO_PERMISSION or (
+        error.code == ResponseCode.SYSTEM_ERROR and "AclException" in (error.remark or "")
+    )
 
 
 class NotAllowed(RocketMQError):
@@ -102,7 +108,9 @@ class Views:
         try:
             await admin.broker_runtime_info(address)
         except BrokerError as error:
-            return error.code in _REFUSALS
+            if not is_acl_refusal(error):
+                raise
+            return True
         try:
             await admin.acl_version(address)
         except BrokerError:
@@ -139,6 +147,8 @@ class Views:
                 try:
                     await tried.admin.broker_runtime_info(address)
                 except BrokerError as error:
+                    if not is_acl_refusal(error):
+                        raise
                     return str(error)
                 return ""
 

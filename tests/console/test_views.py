@@ -18,6 +18,9 @@ from aiorocketmq.remoting.system_clock import SystemClock
 
 GIVEN = Credentials("alice", "the secret that is given")
 WRONG = BrokerError(16, "AclException: wrong signature")
+NO_KEY = BrokerError(1, "org.apache.rocketmq.acl.common.AclException: No accessKey is configured")
+ILL = BrokerError(1, "OSError: [Errno 5] Input/output error")
+BUSY = BrokerError(2, "[REJECTREQUEST]system busy, start flow control for a while")
 LATE = RequestTimeout("no answer in time")
 AWAY = ConnectError("nobody listens")
 Answers = Mapping[str, tuple[RocketMQError | None, RocketMQError | None]]
@@ -51,6 +54,9 @@ class SomeAdmin:
         if error is not None:
             raise error
         return {}
+
+    async def acl_version(self, address: str) -> None:
+        raise BrokerError(1, "acl is not enabled")
 
 
 class SomeViews(Views):
@@ -98,7 +104,31 @@ def test_a_secret_that_somebody_turns_down_is_wrong_whoever_is_silent() -> None:
         sign_in({"a:1": (WRONG, LATE), "b:1": (WRONG, WRONG)})
 
 
-@pytest.mark.parametrize("answer", [None, AWAY])
+def test_a_broker_that_is_ill_meanwhile_has_not_turned_anybody_down() -> None:
+    with pytest.raises(NotAllowed, match="a:1 could not be asked, try again: SYSTEM_BUSY"):
+        sign_in({"a:1": (WRONG, BUSY)})
+
+
+@pytest.mark.parametrize("answer", [None, AWAY, BUSY, ILL])
 def test_nobody_is_let_in_where_no_broker_looks_at_secrets(answer: RocketMQError | None) -> None:
     with pytest.raises(NotAllowed, match="no broker looks at the secret"):
         sign_in({"a:1": (answer, None)})
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_on"), [(None, False), (AWAY, False), (BUSY, False), (ILL, False),
+                          (WRONG, True), (NO_KEY, True)],
+)  # fmt: skip
+def test_access_control_is_on_where_a_broker_says_so(
+    answer: RocketMQError | None, is_on: bool
+) -> None:
+    """What else goes wrong tells nothing of it."""
+
+    async def main() -> None:
+        views = SomeViews({"a:1": (answer, None), "b:1": (None, None)})
+        try:
+            assert await views.acl_is_on() is is_on
+        finally:
+            await views.close()
+
+    asyncio.run(main())
