@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from ..client.admin import AclVersion, Admin, Member
 from ..client.admin.brokers import members_of
+from ..client.producer.producer import Producer
 from ..remoting.clock import Clock
 from ..remoting.errors import BrokerError, ConsumerNotOnline, RequestNotSupported, RocketMQError
 from ..remoting.protocol.bodies.connection import ConsumerConnection, ProducerTable
@@ -43,6 +44,8 @@ from .model.topics import (
 
 T = TypeVar("T")
 
+SENDER: Final = "mqconsole"
+"""The producer group of test messages."""
 AT_ONCE: Final = 16
 """Requests of one view that are under way."""
 RATES_AT_ONCE: Final = 4
@@ -114,6 +117,7 @@ class ClusterView:
     def __init__(self, admin: Admin, clock: Clock) -> None:
         self.admin: Final = admin
         self.clock: Final = clock
+        self._producer: Producer | None = None
         self._tasks = TaskSet("console")
         self.turn: Final = asyncio.Semaphore(AT_ONCE)
         self._rates_turn: Final = asyncio.Semaphore(RATES_AT_ONCE)
@@ -145,7 +149,16 @@ class ClusterView:
         _tb: TracebackType | None,
     ) -> None:
         await self._tasks.close()
+        if self._producer is not None:
+            await self._producer.stop()
         await self.admin.stop()
+
+    async def producer(self) -> Producer:
+        """For all test messages: its client has one of a group. Brokers hear of it at the first."""
+        if self._producer is None:
+            self._producer = Producer(SENDER, instance=self.admin.instance)
+            await self._producer.start()
+        return self._producer
 
     # --- asking
     # ----------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...client.producer.producer import Producer
 from ...client.producer.sending import SendResult
 from ...remoting.protocol.message.message import Message
 from ..cluster import ClusterView
@@ -19,7 +18,6 @@ from ..site import BadFormError, Form, Site, address_of
 from ..tail import Tail
 from .messages import message_link
 
-GROUP: Final = "mqconsole"
 DELAYS: Final = (
     *("none", "1 s", "5 s", "10 s", "30 s"),
     *(f"{minutes} min" for minutes in (*range(1, 11), 20, 30)),
@@ -83,10 +81,7 @@ def message_of(form: Form) -> Message:
 
 async def sent_by(view: ClusterView, message: Message, ordered_by: str) -> SendResult:
     """``ordered_by``: messages of one such text go to one queue. Raises ``RocketMQError``."""
-    async with Producer(GROUP, instance=view.admin.instance) as producer:
-        if not ordered_by:
-            return await producer.send(message)
-        return await producer.send(message, sharding_key=ordered_by)
+    return await (await view.producer()).send(message, sharding_key=ordered_by or None)
 
 
 def tail_of(view: ClusterView, form: Form) -> Tail:
