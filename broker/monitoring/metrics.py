@@ -22,6 +22,7 @@ from prometheus_client.metrics_core import (
 from ...remoting.protocol.message.topic_names import TopicName, is_dlq_topic
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
+from ..replication.told_progress import is_progress
 from ..sends.fast_failure import FastFailure
 from ..state.state import State
 from ..stats.broker_stats import PUT_TIME_BOUNDS_MS, BrokerStats, PullCounter, StatsSampler
@@ -233,7 +234,7 @@ class BrokerMetrics:
 
     def _lags(self) -> Iterator[Row]:
         for topic, group, queues in self._offsets.each():
-            if topic in self._topics:
+            if topic in self._topics and not is_progress(group):
                 end = self._store.max_offset
                 yield (
                     (topic, group),

@@ -24,7 +24,8 @@ from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.raft.ready import Role
 
 from ...sim import turns_during
-from ..sim_broker import SimBroker, sim_broker, store_config
+from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
+from ..transaction_scenes import COMMIT, GROUP, checked, end, half, play
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -92,6 +93,19 @@ def test_what_is_told(tmp_path: Path) -> None:
             assert 'cluster="C",node_id="b"' in text
 
     asyncio.run(run())
+
+
+def test_how_far_transactions_are_is_no_lag_of_a_group(tmp_path: Path) -> None:
+    """Nobody is ever connected there, so that an alert would go on for good."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await end(client, await half(world, client), COMMIT)
+        await checked(world)
+        await half(world, client, "K2")
+        assert any(group == GROUP for _, group, _ in world.broker.state.offsets.each())
+        assert GROUP not in await scrape(world)
+
+    play(tmp_path, scene, prometheus_port=1)
 
 
 def test_the_table_of_metrics_is_what_is_told(tmp_path: Path) -> None:
