@@ -17,12 +17,14 @@ from aiorocketmq.broker.monitoring.families import FAMILIES, OWN, PREFIX
 from aiorocketmq.broker.monitoring.metrics import PIECE
 from aiorocketmq.broker.monitoring.prometheus import PrometheusServer, texts
 from aiorocketmq.daemon.launch import LaunchError
+from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.raft.ready import Role
 
+from ...fault.disks import FullDisk
 from ...sim import turns_during
 from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
 from ..transaction_scenes import COMMIT, GROUP, checked, end, half, play
@@ -139,6 +141,24 @@ def test_the_table_of_metrics_is_what_is_told(tmp_path: Path) -> None:
                 name for each in FAMILIES.values() for name in each.series
             }
             assert one(found, "rocketmq_time_seconds") == 7.5
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_has_no_place_for_messages_takes_none(tmp_path: Path) -> None:
+    """Each message tries again to make a file, so that none is refused beforehand."""
+
+    async def run() -> None:
+        disk = FullDisk(0)
+        async with sim_broker(tmp_path, disk=disk, prometheus_port=1) as world:
+            client = world.connect()
+            with pytest.raises(BrokerError):
+                await client.send("T", b"x")
+            assert one(samples_of(await scrape(world)), "rocketmq_storage_writeable") == 0
+            disk.free = 1 << 30
+            world.clock.advance(1)
+            await client.send("T", b"x")
+            assert one(samples_of(await scrape(world)), "rocketmq_storage_writeable") == 1
 
     asyncio.run(run())
 
