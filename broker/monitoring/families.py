@@ -63,7 +63,7 @@ _ALL: Final = (
     _gauge("held_pulls", "Pulls that wait for messages"),
     _counter("put_messages", "Messages stored"),
     _counter("put_bytes", "Bytes written into the commit log"),
-    _counter("put_failures", "Messages that could not be stored"),
+    _counter("put_failures", "Sends that were refused or could not be stored"),
     _counter("dead_letters", "Messages that a limit keeps from their topic"),
     _counter("skipped_messages", "Those that could not be stored at all"),
     _counter("got_messages", "Messages handed out"),

@@ -135,7 +135,7 @@ class BrokerMetrics:
         yield self._one("held_pulls", self._held_pulls())
         yield self._one("put_messages", stats.all_messages)
         yield self._one("put_bytes", stats.all_bytes)
-        yield self._one("put_failures", stats.put_failed)
+        yield self._one("put_failures", stats.put_failed + stats.put_refused)
         yield self._one("dead_letters", stats.dead_letters)
         yield self._one("skipped_messages", stats.skipped_messages)
         yield self._one("got_messages", stats.get_messages)

@@ -496,9 +496,14 @@ class SendProcessor:
             )
         else:
             remark = result.remark or result.status.name
-        return self._refused(code, remark)
+        return self._refusal(code, remark)
 
     def _refused(self, code: int, remark: str) -> Reply:
+        """Before the store saw it."""
+        self._stats.put_refused += 1
+        return self._refusal(code, remark)
+
+    def _refusal(self, code: int, remark: str) -> Reply:
         return Reply(code, self._refusal_fields, remark=remark)
 
 

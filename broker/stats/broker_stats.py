@@ -70,7 +70,9 @@ class BrokerStats:
     """The counters since start.
 
     ``put_messages``, ``put_bytes``, ``put_failed``: messages stored, their bytes in the commit log,
-    sends that were not. ``batched_messages``: of these all but the first of each request.
+    sends that were not. ``put_refused``: sends that the store never saw (flow control,
+    permissions), which the original does not count. ``batched_messages``: of those that were stored
+    all but the first of each request.
     ``own_messages``, ``own_bytes``: what the broker stores for itself: ops of
     transactions, copies of half messages, events. ``get_found``, ``get_miss``: pulls that found
     something and that did not. ``get_messages``: messages handed out. ``pulls``: by topic and
@@ -93,6 +95,7 @@ class BrokerStats:
         self.batched_messages: int = 0
         self.put_bytes: int = 0
         self.put_failed: int = 0
+        self.put_refused: int = 0
         self.put_time_max_ms: int = 0
         self.dead_letters: int = 0
         self.skipped_messages: int = 0

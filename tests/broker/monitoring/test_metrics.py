@@ -25,7 +25,7 @@ from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.raft.ready import Role
 
 from ...fault.disks import FullDisk
-from ...sim import turns_during
+from ...sim import ManualClock, turns_during
 from ..sim_broker import SimBroker, SimClient, sim_broker, store_config
 from ..transaction_scenes import COMMIT, GROUP, checked, end, half, play
 
@@ -159,6 +159,27 @@ def test_a_broker_that_has_no_place_for_messages_takes_none(tmp_path: Path) -> N
             world.clock.advance(1)
             await client.send("T", b"x")
             assert one(samples_of(await scrape(world)), "rocketmq_storage_writeable") == 1
+
+    asyncio.run(run())
+
+
+def test_sends_that_are_refused_before_the_store_count_as_failures(tmp_path: Path) -> None:
+    """The original counts those that its store refused, which ``brokerStatus`` tells."""
+
+    async def run() -> None:
+        clock = ManualClock()
+        later: Any = {"start_accept_send_request_time_stamp": clock.time_ms() + 1000}
+        async with sim_broker(tmp_path, clock=clock, prometheus_port=1, **later) as world:
+            client = world.connect()
+            with pytest.raises(BrokerError, match="unable to service"):
+                await client.send("T", b"x")
+            clock.advance(1)
+            with pytest.raises(BrokerError, match="queueId"):
+                await client.send("T", b"x", queue_id=99)
+            with pytest.raises(BrokerError, match="message is illegal"):
+                await client.send("T", bytes(5 << 20))
+            assert one(samples_of(await scrape(world)), "rocketmq_put_failures_total") == 3
+            assert world.broker.monitoring.stats.put_failed == 1
 
     asyncio.run(run())
 
