@@ -158,7 +158,7 @@ ALERTS: Final = (
     ),
     Alert(
         "RocketMQCommitLogDamaged",
-        "rocketmq_damaged_records_total - rocketmq_mended_records_total > 0",
+        "rocketmq_damaged_records_left > 0",
         "1m",
         "critical",
         f"{{{{ $value }}}} records of the commit log of {_AT} are damaged",
@@ -379,6 +379,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             (
                 _value("damaged_records", "found " + _NODE),
                 _value("mended_records", "mended " + _NODE),
+                _value("damaged_records_left", "left " + _NODE),
             ),
         ),
     ),

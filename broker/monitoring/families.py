@@ -83,6 +83,7 @@ _ALL: Final = (
     _gauge("storage_flush_behind_bytes", "Written, not on the disk yet"),
     _counter("damaged_records", "Records of the commit log that were found damaged"),
     _counter("mended_records", "Damaged records that were mended since"),
+    _gauge("damaged_records_left", "Damaged records that are in the commit log still"),
     _gauge("storage_writeable", "1 while messages are taken; slaves and followers take none"),
     _gauge("storage_disk_ratio", "How full the disks are, 0 to 1", ("disk",)),
     _gauge("replication_slaves", "Slaves that are connected"),

@@ -181,6 +181,7 @@ class BrokerMetrics:
             store.damage.found,
         )
         yield self._one("mended_records", store.damage.mended)
+        yield self._one("damaged_records_left", len(store.damage.places))
         yield self._one("storage_writeable", int(store.writeable and store.no_room is None))
         rows = (((disk,), ratio) for disk, ratio in disk_ratios.items())
         yield from self._table("storage_disk_ratio", rows)

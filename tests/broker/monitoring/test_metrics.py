@@ -184,6 +184,22 @@ def test_sends_that_are_refused_before_the_store_count_as_failures(tmp_path: Pat
     asyncio.run(run())
 
 
+def test_damage_that_has_expired_is_there_no_more(tmp_path: Path) -> None:
+    """Nobody mends it then: what was found less what was mended would stay for good."""
+
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            damage = world.broker.store.damage
+            for at in (0, 500, 1000):
+                damage.remember(at, 100)
+            damage.mend(500)
+            assert one(samples_of(await scrape(world)), "rocketmq_damaged_records_left") == 2
+            damage.forget_before(1000)
+            assert one(samples_of(await scrape(world)), "rocketmq_damaged_records_left") == 1
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("role", "wanted"), [(BrokerRole.SYNC_MASTER, 1), (BrokerRole.ASYNC_MASTER, 0)]
 )
