@@ -111,7 +111,8 @@ ALERTS: Final = (
         f"{_AT} lets itself not be read and written",
         "`brokerPermission` is not 6: somebody kept clients away from it, and has not let them "
         "back.",
-        "`mqadmin updateBrokerConfig -k brokerPermission -v 6`, once the work there is done.",
+        "`mqadmin updateBrokerConfig -b HOST:PORT -k brokerPermission -v 6`, once the work there "
+        "is done.",
     ),
     Alert(
         "RocketMQDiskFilling",
@@ -248,7 +249,7 @@ ALERTS: Final = (
         "Nobody of {{ $labels.consumer_group }} is connected, {{ $value }} messages wait",
         "All consumers of the group are down, or reach no broker.",
         "`mqdoctor -n NAMESRV -g GROUP` where they run. A group that is gone for good: "
-        "`mqadmin deleteSubGroup`.",
+        "`mqadmin deleteSubGroup -c CLUSTER -g GROUP -r true`, with its offsets.",
     ),
     Alert(
         "RocketMQDlqGrows",

@@ -7,13 +7,17 @@ import json
 import re
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import promql_parser
 import pytest
 import yaml
 
 from aiorocketmq.broker.monitoring.families import FAMILIES, OWN, PREFIX, Family, Kind
+from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.tools.mqadmin.__main__ import run
+from aiorocketmq.tools.mqadmin.command import EXIT_FAILED
+from aiorocketmq.tools.mqadmin.shell import Shell
 
 from ..pages import loaded
 from .test_docs import DOCS, anchors_of
@@ -148,6 +152,23 @@ def test_alerts() -> None:
         assert len(re.findall(r"\{\{", notes["summary"])) == len(
             re.findall(r"\{\{ \$(?:labels\.\w+|value(?: \| \w+)?) \}\}", notes["summary"])
         )
+
+
+def test_commands_of_runbooks_can_be_typed_as_they_stand(
+    monitoring: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is asked: what is wrong with a command itself is told before that."""
+
+    def nobody(_shell: Shell) -> NoReturn:
+        raise RocketMQError("nobody is asked")
+
+    monkeypatch.setattr(Shell, "admin", nobody)
+    told = "\n".join(f"{each.means} {each.to_do}" for each in monitoring.ALERTS)
+    commands = re.findall(r"`mqadmin ([^`]+)`", told)
+    assert len(commands) > 4
+    for command in commands:
+        words = command.replace("HOST:PORT", "127.0.0.1:1").split()
+        assert run([*words, "-n", "127.0.0.1:1"]) == EXIT_FAILED, command
 
 
 def test_a_slave_that_never_came_is_gone_too() -> None:
