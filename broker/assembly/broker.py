@@ -169,6 +169,7 @@ class Broker:
             self.storage.schedule,
             clock,
         )
+        administration.info.others.append(self.storage.transactions.figures)
         of_member: tuple[Processor, ...] = ()
         if (node := self.copies.member) is not None:
             administration.info.others.append(partial(figures, node))

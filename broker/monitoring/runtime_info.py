@@ -88,7 +88,7 @@ class RuntimeInfo:
         self._clock = clock
         self._boot_timestamp_ms = clock.time_ms()
         self.others: list[Callable[[], Mapping[str, str]]] = []
-        """Who else has figures: a member of a group has some."""
+        """Who else has figures: transactions, a member of a group."""
 
     async def table(self) -> dict[str, str]:
         """All keys."""

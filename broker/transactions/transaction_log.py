@@ -95,6 +95,11 @@ class TransactionLog:
         self.halves.begin(end, end)
         self._recent.clear()
 
+    def figures(self) -> dict[str, str]:
+        """Of the runtime info, and only while there are any."""
+        count = self.halves.undecided
+        return {"undecidedHalfMessages": str(count)} if count else {}
+
     # -- half messages
 
     def half_topic(self) -> Topic:

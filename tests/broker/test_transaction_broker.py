@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
 from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
@@ -37,6 +39,27 @@ from .transaction_scenes import (
     stored,
     word,
 )
+
+
+def test_how_many_are_undecided_is_told(tmp_path: Path) -> None:
+    """Who takes a broker out of service waits for that: a copy that was asked about is no other."""
+
+    async def told(client: SimClient) -> str | None:
+        body = (await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).check().body
+        return decode_body(KVTable, body).table.get("undecidedHalfMessages")
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        assert await told(client) is None
+        first, second = await half(world, client, "A"), await half(world, client, "B")
+        assert await told(client) == "2"
+        await checked(world)
+        assert await told(client) == "2"
+        await end(client, first, COMMIT, msg_id="A")
+        assert await told(client) == "1"
+        await end(client, second, ROLLBACK, msg_id="B")
+        assert await told(client) is None
+
+    play(tmp_path, scene)
 
 
 def test_a_half_message_is_an_ordinary_message_of_the_half_topic(tmp_path: Path) -> None:
