@@ -260,7 +260,8 @@ ALERTS: Final = (
         "warning",
         "Messages of {{ $labels.consumer_group }} went to its dead letter queue",
         "Its consumers failed with them 16 times, or gave them back for good.",
-        "`mqadmin consumeMessage -t %DLQ%GROUP` shows them; their consumers' log why. Mend it, "
+        "`mqadmin consumeMessage -t %DLQ%GROUP -s TIME` shows those since then; their consumers' "
+        "log why. Mend it, "
         "then send them again: docs/nights.md, Dead letters.",
     ),
     Alert(
