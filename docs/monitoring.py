@@ -180,7 +180,8 @@ ALERTS: Final = (
     Alert(
         "RocketMQSlaveGone",
         "rocketmq_replication_slaves < rocketmq_replication_slaves_wanted or "
-        "rocketmq_replication_slaves < max_over_time(rocketmq_replication_slaves[1d])",
+        "rocketmq_replication_slaves < "
+        "max_over_time(min_over_time(rocketmq_replication_slaves[5m])[1d:5m])",
         "5m",
         "warning",
         f"{_AT} has fewer slaves than it had, or than it waits for",

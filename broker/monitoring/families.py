@@ -86,7 +86,7 @@ _ALL: Final = (
     _gauge("damaged_records_left", "Damaged records that are in the commit log still"),
     _gauge("storage_writeable", "1 while messages are taken; slaves and followers take none"),
     _gauge("storage_disk_ratio", "How full the disks are, 0 to 1", ("disk",)),
-    _gauge("replication_slaves", "Slaves that are connected"),
+    _gauge("replication_slaves", "Slaves that are connected and have reported"),
     _gauge("replication_slaves_wanted", "Slaves that sends wait for; none unless SYNC_MASTER"),
     _gauge("replication_lag_bytes", "How far a slave is behind", ("slave",)),
     # a member of a group

@@ -182,9 +182,9 @@ class ReplicationServer:
         return self._acks.oldest_wait_s(self.clock.monotonic())
 
     def lags(self) -> dict[str, int]:
-        """How many bytes each slave, by its address, is behind."""
+        """How many bytes each slave, by its address, is behind; who never reported is none yet."""
         end = self.store.max_phy_offset
-        return {slave.peer: end - max(0, slave.side.acked) for slave in self.slaves}
+        return {s.peer: end - s.side.acked for s in self.slaves if s.side.acked >= 0}
 
     def _wake(self) -> None:
         self._waking = False

@@ -107,6 +107,18 @@ def test_sends_wait_for_the_slave_and_wake_the_sender(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_who_has_connected_and_said_nothing_is_no_slave_yet(tmp_path: Path) -> None:
+    """A port scan, or one without the secret: it would be missed when it is gone."""
+
+    async def scene(world: World) -> None:
+        here, there = world.connect()
+        assert world.server.lags() == {}
+        await carry(here, there)
+        assert list(world.server.lags().values()) == [0]
+
+    play(tmp_path, scene)
+
+
 def test_a_slave_gets_what_is_on_its_masters_disk_as_soon_as_it_is_there(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         durability = Durability(world.master, sync_flush=True, server=world.server)
