@@ -53,8 +53,15 @@ def test_certificates_on_a_file_system_that_hangs_keep_nobody_waiting(
     path = tmp_path / "all.pem"
     path.write_bytes(trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.bytes())
     certificate = ServerTls(TlsConfig(server_cert_path=str(path)))
-    answers = threading.Event()
+    answers, others = threading.Event(), set(threading.enumerate())
     stamp = tls._stamp
+
+    def looking() -> list[threading.Thread]:
+        return [
+            each
+            for each in threading.enumerate()
+            if each.name == "certificates" and each not in others
+        ]
 
     def hangs(path: str) -> tuple[int, int]:
         answers.wait()
@@ -81,8 +88,7 @@ def test_certificates_on_a_file_system_that_hangs_keep_nobody_waiting(
             await asyncio.wait_for(seconds(clock, 130), 20)
             assert connection.close_reason == "idle"
             assert "nothing could be read within 0.1 s" in str(certificate.problem)
-            hanging = [each for each in threading.enumerate() if each.name == "certificates"]
-            assert len(hanging) == 1
+            assert len(looking()) == 1
             running.cancel()
             await asyncio.wait([running], timeout=10)
             assert running.done()
@@ -90,8 +96,7 @@ def test_certificates_on_a_file_system_that_hangs_keep_nobody_waiting(
             answers.set()
 
     asyncio.run(main())
-    for each in threading.enumerate():
-        if each.name == "certificates":
-            each.join()
+    for each in looking():
+        each.join()
     certificate.refresh(0.0)
     assert certificate.problem is None
