@@ -17,7 +17,6 @@ from ..remoting.system_clock import SystemClock
 from ..store.disk.disk import Disk, Lock
 from ..store.message_store import MessageStore
 from ..store.model.config import BrokerRole, MessageStoreConfig
-from ..store.model.errors import StopNotInOrderError
 from ..store.put.consume_queue_ext_writer import BitmapOf
 from ..store.recovery.opening import locked_directory
 from .assembly.broker import Broker
@@ -40,9 +39,8 @@ async def open_broker(
     """A broker with its store open and its ports bound; at the end the store is closed in good
     order. ``disk``: for the store's files, the machine's by default.
 
-    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``
-    (at the end ``StopNotInOrderError``), ``AddressInUseError``, ``TlsError``, and ``OSError`` for a
-    ``brokerIP1`` that has no address.
+    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``,
+    ``AddressInUseError``, ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
     """
     clock = clock or SystemClock()
     server = settings.server
@@ -70,15 +68,9 @@ async def open_broker(
                 broker.close()
         finally:
             end = store.max_phy_offset
-            in_order = await _close(store, used=broker is not None)
+            await _close(store, used=broker is not None)
             if broker is not None and store.flushed_offset >= end:
                 broker.storage.save_delay_offsets()
-            if broker is not None and not in_order:
-                raise StopNotInOrderError(
-                    f"{settings.store.root}: not all could be synced at the end (see the lines "
-                    "before this one), the next start reads the log as after a crash; look at the "
-                    "disk first"
-                )
 
 
 def _tell_hidden(store: MessageStore, topics: Topics) -> None:
@@ -140,9 +132,8 @@ async def _open_store(
     return opened[0]
 
 
-async def _close(store: MessageStore, *, used: bool) -> bool:
+async def _close(store: MessageStore, *, used: bool) -> None:
     """After a crash the first broker corrects the consumer offsets: as long as there was none, the
-    next start has to find the crash, too. Whether it will find none."""
+    next start has to find the crash, too."""
     after_crash = store.recovery is None or not store.recovery.clean
-    closed = asyncio.to_thread(store.close, orderly=used or not after_crash)
-    return await to_the_end(closed)
+    await to_the_end(asyncio.to_thread(store.close, orderly=used or not after_crash))

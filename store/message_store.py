@@ -415,10 +415,9 @@ class MessageStore:
             if self.raft is not None:
                 group.create_task(self.raft.run())
 
-    def close(self, *, orderly: bool = True) -> bool:
+    def close(self, *, orderly: bool = True) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
-        cancelled. Not ``orderly``: the next start finds a crash. Whether it will find none: all
-        could be synced."""
+        cancelled. Not ``orderly``: the next start finds a crash."""
         self.flush.end_waits()
         self._refusals.from_now_on("the store is closed")
         self._allocation.close()
@@ -430,7 +429,6 @@ class MessageStore:
             synced = self.flush.close() and derived and (self.raft is None or self.raft.close())
             if synced and orderly:
                 self._abort.remove()
-            return synced and orderly
         finally:
             self._close_files()
 

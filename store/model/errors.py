@@ -92,10 +92,6 @@ class SyncFailedError(StoreFileError):
     """A sync failed: nobody knows what of the file is on the disk, and no later sync will tell."""
 
 
-class StopNotInOrderError(StoreError):
-    """The store is closed, and not all that it took is known to be on the disk."""
-
-
 class StoreLockedError(StoreError):
     """Another process has the store open."""
 

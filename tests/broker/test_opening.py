@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import threading
 from collections.abc import Callable
@@ -17,20 +16,14 @@ from aiorocketmq.broker.assembly.storage import Storage
 from aiorocketmq.broker.assembly.tables import Tables
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
-from aiorocketmq.broker.daemon import BROKER
 from aiorocketmq.broker.opening import open_broker
 from aiorocketmq.broker.state.json_file import JsonFile
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.store.disk.lock_file import LockFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
-from aiorocketmq.store.model.errors import (
-    StopNotInOrderError,
-    StoreFileError,
-    StoreLockedError,
-)
+from aiorocketmq.store.model.errors import StoreFileError, StoreLockedError
 
-from ..fault.faults import SYNCING, Faults
 from ..store.world import put_ok
 
 
@@ -118,24 +111,6 @@ def test_the_last_table_is_written_before_another_broker_may_read_it(
     other.release()
 
 
-def test_a_stop_whose_last_sync_failed_is_none_in_order(
-    settings: BrokerSettings, tmp_path: Path
-) -> None:
-    """It ended with code 0 and the line of an orderly stop; the next start reads as after a
-    crash."""
-
-    async def main() -> None:
-        async with open_broker(settings) as broker:
-            put_ok(broker.store)
-            faults.wanted = lambda call: errno.EIO if call.name in SYNCING else 0
-            raise asyncio.CancelledError  # as a signal does it
-
-    with Faults(tmp_path) as faults, pytest.raises(StopNotInOrderError, match="the next start"):
-        asyncio.run(main())
-    assert (tmp_path / "abort").exists()
-    assert issubclass(StopNotInOrderError, BROKER.operating_errors), "code 1 and one line"
-
-
 def test_who_is_cancelled_while_the_store_is_closed_keeps_the_directory_until_it_is(
     settings: BrokerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,13 +124,13 @@ def test_who_is_cancelled_while_the_store_is_closed_keeps_the_directory_until_it
             async with open_broker(settings) as broker:
                 close = broker.store.close
 
-                def slowly(**how: bool) -> bool:
+                def slowly(**how: bool) -> None:
                     loop.call_soon_threadsafe(closing.set)
                     go_on.wait(60)
                     with pytest.raises(StoreLockedError):
                         LockFile(tmp_path / "lock").acquire()
                     seen.append("locked")
-                    return close(**how)
+                    close(**how)
 
                 monkeypatch.setattr(broker.store, "close", slowly)
 

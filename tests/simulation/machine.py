@@ -109,9 +109,9 @@ class Machine:
     def _has_ended(self, process: Process, done: asyncio.Future[None]) -> None:
         """By itself: a program may whose disk is in trouble while it opens what it has; somebody
         starts it again."""
-        error = None if done.cancelled() else done.exception()
         if process is not self.process:
             return
+        error = None if done.cancelled() else done.exception()
         self.world.note(f"{self.name} ends by itself: {error!r}")
         if self.disk_trouble is None or self.broker is not None:
             self.ended.append(error)
